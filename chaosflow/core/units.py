@@ -1,0 +1,62 @@
+"""Durations, shares and rates as people write them, and back."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|min|m|h|d)")
+_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
+
+
+def parse_duration_s(text: str | float | int) -> float:
+    """Seconds of ``"90s"``, ``"1m30s"``, ``"250ms"`` or a plain number of seconds.
+
+    Raises ValueError for anything else, negative numbers and booleans included.
+    """
+    if isinstance(text, bool):
+        raise ValueError(f"{text!r} is not a duration; write for example 60s or 1m30s")
+    if isinstance(text, int | float):
+        if text < 0 or text != text or text == float("inf"):
+            raise ValueError(f"{text!r} is not a duration: it must be finite and not negative")
+        return float(text)
+    compact = text.strip()
+    parts = _DURATION_PART.findall(compact)
+    if not parts or _DURATION_PART.sub("", compact).strip():
+        raise ValueError(f"{text!r} is not a duration; write for example 60s, 1m30s or 250ms")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def format_duration(seconds: float) -> str:
+    """``0.0123`` -> ``12.3 ms``; ``61`` -> ``1 min 1 s``; ``5.25`` -> ``5.25 s``."""
+    if seconds < 0:
+        return "-" + format_duration(-seconds)
+    if seconds == 0:
+        return "0 s"
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{minutes} min" + (f" {rest} s" if rest and not hours else "")
+    return f"{hours} h {minutes} min" if hours else text
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``"did you mean 'latency_ms'?"``, or an empty string where nothing is near."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else ""

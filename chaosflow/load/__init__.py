@@ -1,0 +1,1 @@
+"""Floor 1: Locust and the streaming client; gevent lives only here."""

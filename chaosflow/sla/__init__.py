@@ -1,0 +1,1 @@
+"""Floor 1: pure functions from cells and objectives to verdicts."""
