@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 NS_PER_S = 1_000_000_000
@@ -32,7 +32,13 @@ class SystemClock:
 
 def utc_now() -> str:
     """ISO 8601 in UTC with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return utc_after(0.0)
+
+
+def utc_after(seconds: float) -> str:
+    """The wall time so many seconds from now."""
+    at = datetime.now(UTC) + timedelta(seconds=seconds)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def realtime_offset_ns() -> int:

@@ -78,6 +78,8 @@ class FaultAtom(BaseModel, ABC):
     composes: ClassVar[bool] = False
     """Whether two of this kind may act on one ``resource`` at once."""
     needs_proxy: ClassVar[bool] = False
+    undone_by: ClassVar[str] = "chaosflow heal"
+    """How a person undoes it by hand, for the dry run; the Undo holds the exact command."""
     silences_target: ClassVar[bool] = False
     """While it acts the target cannot answer, so its health is not asked (a pause, a kill)."""
 

@@ -8,6 +8,10 @@ from functools import cache
 from pathlib import Path
 
 
+RUN_VARIABLE = "CHAOSFLOW_RUN"
+"""Environment variable that every helper of a run carries: its run id."""
+
+
 @cache
 def boot_id() -> str:
     """The kernel's id of this boot: a pid means nothing across a reboot."""

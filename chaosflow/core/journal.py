@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from chaosflow.core.errors import ChaosflowError
+from chaosflow.core.errors import ChaosflowError, UsageError
 from chaosflow.core.fault import Undo
 
 _PREALLOCATED_BYTES = 1 << 20
 _FILE = "undo.jsonl"
+_SOCKET_PATH_BYTES = 107  # unix(7): sun_path without its closing zero
+_LONGEST_SOCKET_NAME = "engine.sock"
 
 
 def state_dir() -> Path:
@@ -56,6 +58,11 @@ class Journal:
     def create(cls, run_id: str) -> Self:
         """A new journal for a run, locked and preallocated."""
         folder = state_dir() / run_id
+        if len(os.fsencode(folder / _LONGEST_SOCKET_NAME)) > _SOCKET_PATH_BYTES:
+            raise UsageError(
+                f"undo journal {folder}", "the path is too long for the sockets in it",
+                "set CHAOSFLOW_STATE_DIR to a shorter folder",
+            )  # fmt: skip
         try:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.mkdir(mode=0o700)

@@ -20,7 +20,7 @@ _SECONDS = {
 }
 
 
-def parse_duration_s(text: str | float | int) -> float:
+def parse_duration_s(text: object) -> float:
     """Seconds of ``"90s"``, ``"1m30s"``, ``"250ms"`` or a plain number of seconds.
 
     Raises ValueError for anything else, negative numbers and booleans included.
@@ -31,6 +31,8 @@ def parse_duration_s(text: str | float | int) -> float:
         if text < 0 or text != text or text == float("inf"):
             raise ValueError(f"{text!r} is not a duration: it must be finite and not negative")
         return float(text)
+    if not isinstance(text, str):
+        raise ValueError("a duration is wanted; write for example 60s or 1m30s")
     compact = text.strip()
     parts = _DURATION_PART.findall(compact)
     if not parts or _DURATION_PART.sub("", compact).strip():
@@ -58,5 +60,8 @@ def format_duration(seconds: float) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``"did you mean 'latency_ms'?"``, or an empty string where nothing is near."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    words = list(known)
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    if not near and len(word) >= 3:
+        near = [other for other in words if other.startswith(word)][:1]
     return f"did you mean {near[0]!r}?" if near else ""

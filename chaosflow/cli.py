@@ -1,0 +1,246 @@
+"""The command ``chaosflow``: the only place that prints and exits."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import click
+import orjson
+import typer
+from rich.console import Console
+from rich.text import Text
+
+import chaosflow
+from chaosflow import dry, listing, scenarios_dir
+from chaosflow.core.errors import ChaosflowError, ExitCode, ScenarioError, UsageError
+from chaosflow.core.fault import FaultAtom
+from chaosflow.core.loader import Loaded, load_scenario
+from chaosflow.core.registry import Registry
+from chaosflow.core.schema import json_schema
+from chaosflow.core.template import init_text
+from chaosflow.orchestrator import plan as planning
+from chaosflow.orchestrator.catalogue import load_atoms, load_probes
+from chaosflow.orchestrator.guards import check_guards
+from chaosflow.orchestrator.heal import heal_all
+from chaosflow.orchestrator.run import Ended, Options, Run
+from chaosflow.orchestrator.timeline import Timeline, build_timeline, conflicts
+from chaosflow.reports.terminal import verdict_table
+from chaosflow.reports.writer import load_result, write_all
+from chaosflow.views import LiveView, PlainView
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Chaos engineering and SLA-resilience testing for LLM streaming services.",
+)
+out, err = Console(), Console(stderr=True)
+
+ScenarioArgument = Annotated[
+    str, typer.Argument(help="A scenario file, or the bare name of a shipped scenario.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Override one value, e.g. load.arrival.rate_per_s=40. Repeatable."
+    ),
+]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
+
+
+def _load(
+    source: str, overrides: list[str] | None, strict: bool
+) -> tuple[Loaded, Timeline, Registry[FaultAtom]]:
+    """A valid scenario and its timeline; prints warnings. Raises UsageError; touches nothing."""
+    atoms = load_atoms()
+    loaded = load_scenario(source, atoms=atoms, shipped=scenarios_dir(), overrides=overrides or [])
+    timeline = build_timeline(loaded.scenario, loaded.atoms)
+    guarded = check_guards(loaded.scenario, timeline)
+    issues = [*guarded.issues, *conflicts(timeline, planning.planning_host(loaded.scenario))]
+    if issues:
+        raise ScenarioError(loaded.problems(issues))
+    warnings = [*guarded.warnings, *planning.undecidable(loaded.scenario, timeline)]
+    for warning in warnings:
+        err.print(Text.assemble(("warning: ", "yellow"), loaded.hide(warning)), soft_wrap=True)
+    if strict and warnings:
+        raise UsageError(str(loaded.path), f"{len(warnings)} warning(s), which --strict makes errors")
+    return loaded, timeline, atoms
+
+
+@app.command()
+def run(
+    scenario: ScenarioArgument,
+    overrides: SetOption = None,
+    runs_dir: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs"),
+    strict: StrictOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")
+    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Plain lines, also on a terminal.")] = False,
+) -> None:
+    """Run a scenario: start, load, inject, watch, undo, judge, report."""
+    loaded, timeline, atoms = _load(scenario, overrides, strict)
+    if dry_run:
+        dry.show(out, loaded, timeline, load_probes())
+        return
+    command = [loaded.hide(word) for word in ["chaosflow", *sys.argv[1:]]]
+    live = out.is_terminal and not plain
+    with LiveView(out, loaded.scenario.name, timeline.total_s) if live else PlainView(out) as view:
+        job = Run(loaded, timeline, atoms, load_probes(), Options(runs_dir, command), view)
+        ended = asyncio.run(job.execute())
+    _show_end(ended)
+    raise typer.Exit(int(ended.exit_code))
+
+
+def _show_end(ended: Ended) -> None:
+    out.print(verdict_table(ended.result))
+    for note in ended.result.notes:
+        err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
+    for command in ended.not_undone:
+        err.print(Text.assemble(("NOT UNDONE, run by hand: ", "bold red"), command), soft_wrap=True)
+    for name in ended.reports.values():
+        if name.endswith(".html"):
+            out.print(f"report: {ended.folder / name}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def validate(scenario: ScenarioArgument, overrides: SetOption = None, strict: StrictOption = False) -> None:
+    """Check a scenario; print every problem at once. Touches nothing."""
+    loaded, timeline, _ = _load(scenario, overrides, strict)
+    faults = len(loaded.scenario.faults)
+    out.print(
+        f"{loaded.path}: valid; {faults} fault(s), {timeline.total_s:g} s", soft_wrap=True, highlight=False
+    )
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of scenarios, for editors."""
+    sys.stdout.write(orjson.dumps(json_schema(load_atoms()), option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("scenario.yaml"),
+    url: Annotated[
+        str, typer.Option(help="Your server, e.g. http://127.0.0.1:8000/v1; default: the included engine.")
+    ] = "",
+) -> None:
+    """Write a commented scenario to start from. Never overwrites."""
+    try:
+        with path.open("x") as file:
+            file.write(init_text(url or None))
+    except FileExistsError:
+        raise UsageError(str(path), "is there already", "choose another name") from None
+    except OSError as e:
+        raise UsageError(str(path), f"cannot be written ({e.strerror})") from e
+    out.print(f"wrote {path}; next: chaosflow run {path}", soft_wrap=True, highlight=False)
+
+
+@app.command("list")
+def list_(what: Annotated[str, typer.Argument(help="faults, probes or scenarios.")]) -> None:
+    """List what can be used: faults, probes or scenarios."""
+    tables = {"faults": listing.faults, "probes": listing.probes, "scenarios": listing.scenarios}
+    if what not in tables:
+        raise UsageError(f"list {what}", "there is no such list", f"one of: {', '.join(tables)}")
+    out.print(tables[what]())
+
+
+@app.command()
+def doctor(
+    scenario: Annotated[str, typer.Argument(help="Only what this scenario needs.")] = "",
+    overrides: SetOption = None,
+) -> None:
+    """Say which faults and probes can work on this machine, and why the others cannot. Reads only."""
+    if scenario:
+        loaded, _, _ = _load(scenario, overrides, strict=False)
+        rows = planning.capability_table(loaded.scenario, loaded.atoms, load_probes())
+        out.print(listing.capabilities(rows))
+        planning.require_faults(rows)
+    else:
+        out.print(listing.doctor())
+
+
+@app.command()
+def heal() -> None:
+    """Undo whatever killed runs left behind on this machine. Leaves live runs alone."""
+    healed = asyncio.run(heal_all(load_atoms()))
+    for undo in healed.undone:
+        out.print(f"undone: {undo.kind} {undo.name} (run {undo.run_id})", soft_wrap=True, highlight=False)
+    for reason in healed.reasons:
+        err.print(Text.assemble(("not undone: ", "bold red"), reason), soft_wrap=True)
+    if not healed.runs and not healed.reasons:
+        out.print("nothing to undo")
+    if healed.failed or healed.reasons:
+        raise typer.Exit(int(ExitCode.NOT_UNDONE))
+
+
+@app.command()
+def report(
+    run_folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run, or its id below --runs-dir.")
+    ],
+    runs_dir: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs"),
+) -> None:
+    """Show a run's verdict again and write its reports anew from result.json."""
+    folder = run_folder if run_folder.is_dir() else runs_dir / run_folder
+    result = load_result(folder)
+    names = write_all(result, folder)
+    out.print(verdict_table(result))
+    out.print(f"report: {folder / names['report.html']}", soft_wrap=True, highlight=False)
+    raise typer.Exit(result.exit_code)
+
+
+_FORWARD = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+@app.command(context_settings=_FORWARD, add_help_option=False)
+def serve(context: typer.Context) -> None:
+    """Serve the included engine (OpenAI-compatible); --help shows its options."""
+    from chaosflow.engine.__main__ import main as engine_main
+
+    raise typer.Exit(engine_main(context.args))
+
+
+@app.command(context_settings=_FORWARD, add_help_option=False)
+def proxy(context: typer.Context) -> None:
+    """Run the fault proxy alone; --help shows its options."""
+    from chaosflow.faults.proxy.__main__ import main as proxy_main
+
+    raise typer.Exit(proxy_main(context.args))
+
+
+def _version(value: bool) -> None:
+    if value:
+        out.print(f"chaosflow {chaosflow.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+) -> None:
+    pass
+
+
+def main() -> NoReturn:
+    """Entry point: every error becomes one message and its exit code."""
+    try:
+        app(standalone_mode=False)
+    except ChaosflowError as e:
+        err.print(Text.assemble(("error: ", "bold red"), str(e)), soft_wrap=True)
+        sys.exit(int(e.exit_code))
+    except click.ClickException as e:
+        e.show()
+        sys.exit(int(ExitCode.USAGE))
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(int(ExitCode.INTERRUPTED))
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

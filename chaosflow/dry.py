@@ -1,0 +1,60 @@
+"""``chaosflow run --dry-run``: the timeline, every mutation it would make and its manual undo."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from chaosflow import listing
+from chaosflow.core.loader import Loaded
+from chaosflow.core.probe import Probe
+from chaosflow.core.registry import Registry
+from chaosflow.core.units import format_duration
+from chaosflow.orchestrator import plan as planning
+from chaosflow.orchestrator.timeline import Timeline
+
+
+def show(console: Console, loaded: Loaded, timeline: Timeline, probes: Registry[Probe]) -> None:
+    """Print it. Reads only; raises CapabilityError, after the tables, when a fault cannot work here."""
+    scenario = loaded.scenario
+    console.print(
+        Text(
+            f"{scenario.name}: {format_duration(timeline.total_s)} in all, nothing is changed now",
+            style="bold",
+        )
+    )
+    console.print(_timeline(loaded, timeline))
+    console.print()
+    rows = planning.capability_table(scenario, loaded.atoms, probes)
+    console.print(listing.capabilities(rows))
+    planning.require_faults(rows)
+
+
+def _timeline(loaded: Loaded, timeline: Timeline) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column, justify in (
+        ("from", "right"),
+        ("to", "right"),
+        ("what", "left"),
+        ("mutation", "left"),
+        ("undone by", "left"),
+    ):
+        table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    begin_s = -timeline.lead_in_s
+    table.add_row(_s(begin_s), _s(-timeline.baseline_s), "warm-up", "", "")
+    table.add_row(_s(-timeline.baseline_s), _s(0), "baseline", "", "")
+    for step in sorted(timeline.steps, key=lambda s: s.inject_s):
+        params = ", ".join(f"{k}={v}" for k, v in step.atom.model_dump(exclude_none=True).items())
+        to_s = "" if step.revert_s is None else _s(step.revert_s)
+        undo = "cannot be undone" if step.revert_s is None else step.atom.undone_by
+        table.add_row(
+            _s(step.inject_s), to_s, f"fault {step.name}", f"{step.atom.kind} {params}".strip(), undo
+        )
+        what = "recovery" if step.recovery_measured else f"recovery, not measured: {step.unmeasured_because}"
+        table.add_row(_s(step.recovery_begin_s), _s(step.recovery_end_s), f"{what} from {step.name}", "", "")
+    return table
+
+
+def _s(seconds: float) -> str:
+    return f"{seconds:+.1f} s"

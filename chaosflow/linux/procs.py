@@ -1,0 +1,307 @@
+"""Processes of this host through /proc: trees, the ways to find a target's, and signals that cannot miss.
+
+A process is always a ``ProcessRef`` (pid, start time, boot), and a signal goes through a pidfd whose
+identity was checked after it was opened: a reused pid is never hit. Nothing here waits for, or reaps,
+anybody's children.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from chaosflow.core.errors import CapabilityError
+from chaosflow.core.host import RUN_VARIABLE, ProcessRef
+from chaosflow.core.scenario import ProcessSpec
+
+def pids() -> Iterator[int]:
+    """All pids there are now, in no order."""
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def parents() -> dict[int, int]:
+    """pid -> parent's pid of all processes, from one pass over /proc."""
+    found: dict[int, int] = {}
+    for pid in pids():
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            continue  # ended meanwhile
+        found[pid] = int(text[text.rindex(")") + 2 :].split()[1])
+    return found
+
+
+def tree(roots: Iterable[ProcessRef]) -> list[ProcessRef]:
+    """The living roots and all their descendants now, roots first; a child whose parent died is not seen."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents().items():
+        children.setdefault(parent, []).append(pid)
+    todo = [root.pid for root in roots if root.alive()]
+    found: dict[int, ProcessRef] = {}
+    while todo:
+        pid = todo.pop(0)
+        ref = ProcessRef.of(pid)
+        if pid not in found and ref is not None and ref.alive():
+            found[pid] = ref
+        todo += (child for child in children.get(pid, ()) if child not in found)
+    return list(found.values())
+
+
+def send(ref: ProcessRef, signum: int) -> bool:
+    """Signal exactly this process. False when it is gone; CapabilityError when it is not ours to signal."""
+    try:
+        fd = os.pidfd_open(ref.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not ref.alive():  # asked while the pidfd pins the pid: from here on it cannot be reused
+            return False
+        signal.pidfd_send_signal(fd, signum)
+    except ProcessLookupError:
+        return False
+    except PermissionError as e:
+        raise CapabilityError(
+            f"process {ref.pid} ({command(ref.pid)})",
+            f"may not be signalled by uid {os.geteuid()}",
+            "run ChaosFlow as the same user, or as root",
+        ) from e
+    finally:
+        os.close(fd)
+    return True
+
+
+def signal_tree(roots: Iterable[ProcessRef], signum: int) -> list[ProcessRef]:
+    """Signal every process of the trees once, roots first; returns those that were there."""
+    return [ref for ref in tree(roots) if send(ref, signum)]
+
+
+def command(pid: int) -> str:
+    """Short command name for messages; empty when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def describe(refs: Iterable[ProcessRef]) -> str:
+    """``llama-server (812), worker (815)``, for messages."""
+    return ", ".join(f"{command(ref.pid) or 'gone'} ({ref.pid})" for ref in refs)
+
+
+def roots_of(found: Iterable[int]) -> tuple[ProcessRef, ...]:
+    """Those of the given pids that have no ancestor among them."""
+    wanted, parent = set(found), parents()
+
+    def has_ancestor(pid: int) -> bool:
+        seen: set[int] = set()
+        while (pid := parent.get(pid, 0)) > 0 and pid not in seen:
+            if pid in wanted:
+                return True
+            seen.add(pid)
+        return False
+
+    refs = (ProcessRef.of(pid) for pid in sorted(wanted) if not has_ancestor(pid))
+    return tuple(ref for ref in refs if ref is not None and ref.alive())
+
+
+def by_pid(pid: int) -> tuple[ProcessRef, ...]:
+    """The process that has this pid now."""
+    ref = ProcessRef.of(pid)
+    if ref is None or not ref.alive():
+        raise CapabilityError(f"process: pid {pid}", "no such process", "start the target first")
+    return (ref,)
+
+
+def by_pid_file(path: str) -> tuple[ProcessRef, ...]:
+    """The process whose pid is the first word of a file; refused if it started after the file was written."""
+    try:
+        text = Path(path).read_text()
+        pid = int(text.split()[0])
+    except OSError as e:
+        raise CapabilityError(
+            f"process: pid_file {path}", f"cannot be read ({e.strerror})", "start the target first"
+        ) from e
+    except (ValueError, IndexError) as e:
+        raise CapabilityError(
+            f"process: pid_file {path}", "holds no pid", "name the file that the target writes"
+        ) from e
+    refs = by_pid(pid)
+    if _started_at_s(refs[0]) > Path(path).stat().st_mtime + 2:
+        raise CapabilityError(
+            f"process: pid_file {path}",
+            f"is stale: process {pid} ({command(pid)}) started after the file was written",
+            "remove the file and restart the target",
+        )
+    return refs
+
+
+def _started_at_s(ref: ProcessRef) -> float:
+    """Start of a process in seconds of the wall clock (proc_stat(5) btime is whole seconds)."""
+    for line in Path("/proc/stat").read_text().splitlines():
+        if line.startswith("btime"):
+            return int(line.split()[1]) + ref.start_ticks / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def by_cgroup(folder: str) -> tuple[ProcessRef, ...]:
+    """The roots among all processes in a cgroup folder and the ones below it."""
+    top = Path(folder)
+    if not top.is_absolute():
+        top = next((p for p in _below_mounts(folder) if p.is_dir()), Path("/sys/fs/cgroup") / folder)
+    if not (top / "cgroup.procs").exists():
+        raise CapabilityError(
+            f"process: cgroup {folder}", f"{top} is no cgroup folder", "see /proc/<pid>/cgroup"
+        )
+    found = {int(word) for procs in top.rglob("cgroup.procs") for word in _read(procs).split()}
+    return _or_none(roots_of(found), f"process: cgroup {folder}", "no process is in it")
+
+
+def _below_mounts(folder: str) -> Iterator[Path]:
+    base = Path("/sys/fs/cgroup")
+    yield base / folder
+    if base.is_dir():
+        yield from (controller / folder for controller in sorted(base.iterdir()) if controller.is_dir())
+
+
+def by_container(name: str) -> tuple[ProcessRef, ...]:
+    """The roots among the processes in whose cgroup path a part holds this container id or name."""
+
+    def inside(pid: int) -> bool:
+        return any(name in part for part in _read(Path(f"/proc/{pid}/cgroup")).replace("\n", "/").split("/"))
+
+    found = [pid for pid in pids() if inside(pid)]
+    return _or_none(
+        roots_of(found),
+        f"process: container {name}",
+        "no process has it in its cgroup path",
+        "give the container's id (docker inspect -f '{{.Id}}' NAME)",
+    )
+
+
+def by_listen_port(port: int) -> tuple[ProcessRef, ...]:
+    """The roots among the processes that listen on a TCP port: in this network namespace, else in another."""
+    thing = f"process: listen_port {port}"
+    for table in _socket_tables():
+        inodes = _listening_inodes(table, port)
+        found = {pid for pid in pids() if inodes and _holds(pid, inodes)} - {1}  # pid 1: socket activation
+        if refs := roots_of(found):
+            return refs
+        if inodes:
+            raise CapabilityError(
+                thing, "somebody listens there, but whose it is cannot be seen", "run as root"
+            )
+    return _or_none((), thing, "nobody listens there", "start the target first, or correct the port")
+
+
+def by_env_marker(run_id: str) -> list[ProcessRef]:
+    """All living processes whose environment says that this run started them, ourselves left out."""
+    marker = f"{RUN_VARIABLE}={run_id}".encode()
+    refs = []
+    for pid in pids():
+        if pid == os.getpid():
+            continue
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        ref = ProcessRef.of(pid) if marker in environment else None
+        if ref is not None and ref.alive():
+            refs.append(ref)
+    return refs
+
+
+def find(spec: ProcessSpec) -> tuple[tuple[ProcessRef, ...], str]:
+    """The roots of a target's process trees and how they were found: ``(refs, "listen_port 8000")``.
+
+    CapabilityError when there is none. Changes nothing.
+    """
+    finders: dict[str, Callable[..., tuple[ProcessRef, ...]]] = {
+        "listen_port": by_listen_port,
+        "pid_file": by_pid_file,
+        "pid": by_pid,
+        "container": by_container,
+        "cgroup": by_cgroup,
+    }
+    for name, finder in finders.items():
+        if (value := getattr(spec, name)) is not None:
+            return finder(value), f"{name} {value}"
+    raise AssertionError("ProcessSpec holds exactly one selector")
+
+
+def ourselves() -> set[int]:
+    """Our own pid and those of all our ancestors: a target's tree must hold none of them."""
+    parent, found, pid = parents(), {os.getpid()}, os.getpid()
+    while (pid := parent.get(pid, 0)) > 0 and pid not in found:
+        found.add(pid)
+    return found
+
+
+def _or_none(
+    refs: tuple[ProcessRef, ...], thing: str, cause: str, remedy: str = "start the target first"
+) -> tuple[ProcessRef, ...]:
+    if not refs:
+        raise CapabilityError(thing, cause, remedy)
+    return refs
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _socket_tables() -> Iterator[Path]:
+    """/proc/<pid>/net of one process of each network namespace, our own first."""
+    seen = {_namespace("self")}
+    yield Path("/proc/self/net")
+    for pid in pids():
+        if (namespace := _namespace(pid)) and namespace not in seen:
+            seen.add(namespace)
+            yield Path(f"/proc/{pid}/net")
+
+
+def _namespace(pid: int | str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return ""
+
+
+def _listening_inodes(table: Path, port: int) -> set[str]:
+    """Inodes of the sockets in state LISTEN (0A) on a local port (proc_net_tcp in the kernel's docs)."""
+    inodes = set()
+    for family in ("tcp", "tcp6"):
+        for line in _read(table / family).splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
+                inodes.add(fields[9])
+    return inodes
+
+
+def _holds(pid: int, inodes: set[str]) -> bool:
+    wanted = {f"socket:[{inode}]" for inode in inodes}
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return False
+    for name in names:
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{name}") in wanted:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def may_signal(ref: ProcessRef) -> bool:
+    """Whether a signal of ours would be let through; sends none."""
+    try:
+        os.kill(ref.pid, 0)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        pass  # gone: nothing that could be refused
+    return True

@@ -1,0 +1,133 @@
+"""Injects and reverts fault atoms: journal first, every step stamped, every effect verified."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chaosflow.core.clock import Clock
+from chaosflow.core.fault import Capability, FaultAtom, Undo
+from chaosflow.core.host import Host
+from chaosflow.core.journal import Journal
+from chaosflow.core.registry import Registry
+from chaosflow.core.segments import Mark, MarkKind
+from chaosflow.orchestrator.heal import revert_verified
+
+VERIFY_FOR_S = 3.0
+"""How long an effect may take to show after ``inject`` returned."""
+
+
+@dataclass(slots=True)
+class FaultRecord:
+    """What happened to one fault; the stamps are monotonic ns."""
+
+    name: str
+    atom: FaultAtom
+    planned_inject_ns: int
+    planned_revert_ns: int | None
+    capability: Capability
+    undo: Undo | None = None
+    entry: int = 0
+    inject_begin_ns: int | None = None
+    inject_ack_ns: int | None = None
+    revert_begin_ns: int | None = None
+    revert_ack_ns: int | None = None
+    confirmed: bool = False
+    evidence: str = ""
+    reverted: bool = False
+    revert_evidence: str = ""
+    error: str = ""
+    undo_failed: bool = False
+
+
+class Injector:
+    """The only one who mutates. ``announce`` gets every mark at the moment it is made."""
+
+    def __init__(
+        self, journal: Journal, atoms: Registry[FaultAtom], clock: Clock, announce: Callable[[Mark], None]
+    ) -> None:
+        self._journal, self._atoms, self._clock, self._announce = journal, atoms, clock, announce
+        self._done: list[FaultRecord] = []
+        self._reverting: dict[str, asyncio.Lock] = {}
+
+    async def prepare(self, record: FaultRecord, host: Host) -> None:
+        """Read the prior state and put it on disk. Mutates nothing else."""
+        record.undo = await record.atom.plan(host, record.name)
+        record.entry = self._journal.plan(record.undo)
+        self._reverting[record.name] = asyncio.Lock()
+        self._done.append(record)
+
+    async def inject(self, record: FaultRecord) -> None:
+        """Inject and verify. A fault that fails or does not show has ``confirmed`` False and ``error`` set."""
+        assert record.undo is not None
+        record.inject_begin_ns = self._mark(MarkKind.INJECT_BEGIN, record)
+        try:
+            await record.atom.inject(record.undo)
+            await self._verify(record)
+        except Exception as e:
+            record.error = f"{type(e).__name__}: {e}"
+        record.inject_ack_ns = self._mark(MarkKind.INJECT_ACK, record)
+        if not record.atom.reversible:
+            self._settle(record)
+
+    async def _verify(self, record: FaultRecord) -> None:
+        assert record.undo is not None
+        give_up_ns = self._clock.now_ns() + int(VERIFY_FOR_S * 1e9)
+        pause_s = 0.005
+        while True:
+            effect = await record.atom.is_active(record.undo)
+            record.evidence = effect.evidence
+            if effect.active:
+                record.confirmed = True
+                return
+            if self._clock.now_ns() > give_up_ns:
+                record.error = f"not in effect after {VERIFY_FOR_S:g} s: {effect.evidence}"
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(0.1, pause_s * 2)
+
+    async def look_again(self, record: FaultRecord) -> None:
+        """Verify once more, just before the revert: by now the effect has been measured under load."""
+        if record.undo is None or not record.confirmed:
+            return
+        try:
+            effect = await record.atom.is_active(record.undo)
+        except Exception as e:
+            record.confirmed, record.error = False, f"{type(e).__name__}: {e}"
+            return
+        record.evidence = effect.evidence
+        if not effect.active:
+            record.confirmed, record.error = False, f"the effect was lost: {effect.evidence}"
+
+    async def revert(self, record: FaultRecord) -> None:
+        """Put back the prior state and see that it is back. Safe to call twice and at once."""
+        assert record.undo is not None
+        async with self._reverting[record.name]:
+            if record.reverted:
+                return
+            if record.inject_begin_ns is not None and record.revert_begin_ns is None:
+                record.revert_begin_ns = self._mark(MarkKind.REVERT_BEGIN, record)
+            try:
+                record.revert_evidence = await revert_verified(record.undo, self._atoms)
+            except Exception as e:
+                record.undo_failed, record.error = True, str(e)
+                return
+            record.undo_failed = False
+            self._settle(record)
+            if record.revert_begin_ns is not None:
+                record.revert_ack_ns = self._mark(MarkKind.REVERT_ACK, record)
+
+    async def revert_all(self) -> None:
+        """Everything that is not yet undone, the newest first. Goes on after a failure."""
+        for record in reversed(self._done):
+            await self.revert(record)
+
+    def _settle(self, record: FaultRecord) -> None:
+        record.reverted = True
+        self._journal.reverted(record.entry)
+
+    def _mark(self, kind: MarkKind, record: FaultRecord) -> int:
+        now_ns = self._clock.now_ns()
+        self._announce(Mark(kind, now_ns, record.name, record.atom.reversible))
+        return now_ns

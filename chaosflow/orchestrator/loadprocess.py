@@ -1,0 +1,140 @@
+"""The load as the orchestrator sees it: a helper process at the other end of a Unix socket (core.loadlink)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from chaosflow.core.errors import ChaosflowError
+from chaosflow.core.loadlink import API_KEY_VARIABLE, LoadOrder
+from chaosflow.core.segments import Mark
+from chaosflow.core.slots import CellBatch
+from chaosflow.orchestrator.children import Child, Place, start_child
+
+_LINE_BYTES = 64 << 20
+
+
+class LoadProcess:
+    """Locust with our streaming clients. ``on_batch`` gets every cell batch, ``on_lost`` any loss."""
+
+    def __init__(
+        self,
+        place: Place,
+        state: Path,
+        *,
+        on_batch: Callable[[CellBatch], None],
+        on_lost: Callable[[str], None],
+        on_note: Callable[[str], None],
+    ) -> None:
+        self._place, self._state = place, state
+        self._on_batch, self._on_lost, self._on_note = on_batch, on_lost, on_note
+        self._child: Child | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._reader_task: asyncio.Task[None] | None = None
+        self._connected = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._bye = asyncio.Event()
+        self._gone = asyncio.Event()
+
+    async def start(self, order: LoadOrder, api_key: str | None, timeout_s: float = 30.0) -> None:
+        """Start it and wait until every worker is ready. Raises ChaosflowError."""
+        socket_path, order_path = self._state / "load.sock", self._state / "order.json"
+        order_path.write_text(order.model_dump_json())
+        server = await asyncio.start_unix_server(self._serve, socket_path, limit=_LINE_BYTES)
+        env = {API_KEY_VARIABLE: api_key} if api_key else {}
+        command = [sys.executable, "-m", "chaosflow.load", str(order_path), str(socket_path)]
+        try:
+            self._child = await start_child(self._place, "load", command, env=env)
+            await self._await_ready(timeout_s)
+        finally:
+            server.close()
+
+    async def _await_ready(self, timeout_s: float) -> None:
+        assert self._child
+        died = asyncio.create_task(self._child.process.wait())
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            await asyncio.wait({died, ready}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                cause = (
+                    f"died with exit code {died.result()}"
+                    if died.done()
+                    else f"not ready after {timeout_s:g} s"
+                )
+                raise ChaosflowError("load (Locust)", cause, self._child.last_words())
+        finally:
+            for task in (died, ready):
+                task.cancel()
+            await asyncio.gather(died, ready, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        try:
+            while line := await reader.readline():
+                self._receive(orjson.loads(line))
+        except (ValueError, ConnectionError) as e:
+            self._on_note(f"load: broken message ({e})")
+        finally:
+            self._gone.set()
+            if not self._bye.is_set():
+                self._on_lost("the load process is gone")
+            writer.close()
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "cells":
+                self._on_batch(CellBatch.from_wire(message["batch"]))
+            case "ready":
+                self._ready.set()
+            case "lost":
+                self._on_lost(f"load worker {message['worker']}: {message['reason']}")
+            case "note":
+                self._on_note(message["text"])
+            case "bye":
+                self._bye.set()
+
+    def _send(self, **message: Any) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(orjson.dumps(message) + b"\n")
+
+    def begin(self, t0_ns: int) -> None:
+        """Origin of the arrival schedule and of second 0."""
+        self._send(type="start", t0_ns=t0_ns)
+
+    def mark(self, mark: Mark) -> None:
+        self._send(type="mark", mark=mark.to_wire())
+
+    def limits(self, limits: dict[int, tuple[float, float]]) -> None:
+        self._send(type="limits", limits={str(index): list(pair) for index, pair in limits.items()})
+
+    def horizon(self, until_ns: int) -> None:
+        """Marks and limits are complete up to here."""
+        self._send(type="horizon", until_ns=until_ns)
+
+    async def finish(self, at_ns: int, drain_s: float) -> None:
+        """No arrival from ``at_ns`` on; returns when every final batch is here, or nothing more can come."""
+        self._send(type="stop", at_ns=at_ns, drain_s=drain_s)
+        waits = {asyncio.create_task(self._bye.wait()), asyncio.create_task(self._gone.wait())}
+        try:
+            done, _ = await asyncio.wait(waits, timeout=drain_s + 10.0, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                self._on_lost(f"the load did not end within {drain_s + 10:g} s")
+        finally:
+            for task in waits:
+                task.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """End the process whatever it is doing."""
+        self._bye.set()  # from here on its going is expected
+        if self._writer is not None:
+            with contextlib.suppress(OSError):
+                self._writer.close()
+        if self._child:
+            await self._child.stop()

@@ -1,0 +1,167 @@
+"""The end of a run: verdict, result, reports, exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import chaosflow
+from chaosflow.core.clock import utc_now
+from chaosflow.core.errors import ChaosflowError, ExitCode
+from chaosflow.core.journal import state_dir
+from chaosflow.core.probe import Reading
+from chaosflow.core.result import Event, RunResult
+from chaosflow.core.slo import State
+from chaosflow.orchestrator import collect
+from chaosflow.orchestrator.environment import fingerprint
+from chaosflow.orchestrator.injector import FaultRecord
+from chaosflow.orchestrator.measure import Measurement
+from chaosflow.orchestrator.plan import Row
+from chaosflow.orchestrator.stopping import End, Why
+from chaosflow.reports.writer import write_all
+from chaosflow.sla.evidence import Judgement
+from chaosflow.sla.judge import judge
+
+MAX_EVENTS = 2000
+
+
+@dataclass(slots=True)
+class Summary:
+    """What is known of a run apart from its measurement."""
+
+    run_id: str
+    started_utc: str
+    command: list[str]
+    notes: list[str] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    baseline_utc: str = ""
+    wall_s: float = 0.0
+    timeline_s: float = 0.0
+    isolated: bool = False
+
+    def event(self, at_s: float, what: str, text: str) -> None:
+        if len(self.events) < MAX_EVENTS:
+            self.events.append(Event(at_s=round(at_s, 3), what=what, text=text))
+
+
+def judgement_of(
+    end: End, measure: Measurement, records: Sequence[FaultRecord], lost: Sequence[str]
+) -> Judgement:
+    """The verdict; a run that was ended early can at most be what it was ended for."""
+    broken = [end.text] if end.why in (Why.BAD_BASELINE, Why.LOST) else []
+    broken += [
+        f"no limit could be fixed for {text!r}: the baseline holds too few samples"
+        for text in measure.unresolved
+    ]
+    evidence = measure.evidence(
+        records, aborted=end.text if end.why is Why.ABORTED else "", broken=broken, lost=lost
+    )
+    return judge(evidence)
+
+
+def state_and_reason(end: End, judgement: Judgement) -> tuple[State, str]:
+    """An error of ours beats every verdict; an interrupted run has decided nothing that it did not decide."""
+    if end.why is Why.ERROR:
+        return State.ERROR, end.text
+    if end.why is Why.NOT_CONFIRMED:
+        return State.INVALID, end.text
+    if end.why in (Why.INTERRUPTED, Why.TERMINATED):
+        state = State.FAIL if judgement.state is State.FAIL else State.INCONCLUSIVE
+        return state, f"{end.text}; everything was undone"
+    return judgement.state, judgement.reason
+
+
+def exit_code(end: End, state: State, not_undone: Sequence[str]) -> ExitCode:
+    """Not undone beats all; then the signal; then the verdict."""
+    if not_undone:
+        return ExitCode.NOT_UNDONE
+    if end.why is Why.INTERRUPTED:
+        return ExitCode.INTERRUPTED
+    if end.why is Why.TERMINATED:
+        return ExitCode.TERMINATED
+    return state.exit_code
+
+
+def build_result(
+    summary: Summary,
+    end: End,
+    judgement: Judgement,
+    measure: Measurement,
+    records: Sequence[FaultRecord],
+    rows: Sequence[Row],
+    readings: Mapping[str, list[Reading]],
+    lost: Sequence[str],
+    scenario: dict[str, object],
+    not_undone: Sequence[str],
+) -> RunResult:
+    """Everything in one place; secrets are redacted by the caller."""
+    state, reason = state_and_reason(end, judgement)
+    baseline_ns = measure.segments.baseline_begin or measure.ended_ns
+    axis = collect.Axis(baseline_ns)
+    segments = (
+        collect.segment_results(measure.store, measure.segments, axis, measure.begin_ns, measure.ended_ns)
+        if measure.begin_ns
+        else []
+    )
+    left_out = [
+        f"probe {r.name} was left out: {r.capability.reason}"
+        for r in rows
+        if r.what == "probe" and not r.capability.ok
+    ]
+    simulated = [
+        f"{r.name} ({r.kind}): {r.capability.rung or 'virtual device'}"
+        for r in rows
+        if r.capability.simulated
+    ]
+    return RunResult(
+        run_id=summary.run_id,
+        name=str(scenario.get("name", "")),
+        description=str(scenario.get("description", "")),
+        state=state.word,
+        exit_code=int(exit_code(end, state, not_undone)),
+        reason=reason,
+        aborted=end.text if end.why is Why.ABORTED else "",
+        started_utc=summary.started_utc,
+        ended_utc=utc_now(),
+        baseline_utc=summary.baseline_utc,
+        wall_s=round(summary.wall_s, 3),
+        timeline_s=round(summary.timeline_s, 3),
+        seed=int(str(scenario.get("seed", 0))),
+        command=summary.command,
+        version=chaosflow.__version__,
+        scenario=scenario,
+        environment=fingerprint() | {"own network namespace": "yes" if summary.isolated else "no"},
+        simulated=simulated,
+        objectives=collect.objective_results(judgement.objectives),
+        segments=segments,
+        faults=collect.fault_results(records, judgement.recoveries, axis),
+        series=measure.finish_series().series,
+        probes=collect.probe_results(readings, axis),
+        client=collect.client_health(measure.store, measure.health, lost),
+        events=summary.events,
+        notes=[*summary.notes, *left_out, *judgement.notes],
+        totals={
+            "requests": sum(s.resolved for s in segments),
+            "tokens": sum(c.tokens for (_, g), c in measure.store.counts.items() if g == "*"),
+        },
+    )
+
+
+def write_reports(result: RunResult, folder: Path) -> tuple[Path, dict[str, str]]:
+    """Write every report; where the disk is full, beside the undo journals (in memory). Returns folder and names.
+
+    Raises ChaosflowError when neither place takes them.
+    """
+    try:
+        return folder, write_all(result, folder)
+    except ChaosflowError as e:
+        spare = state_dir().parent / "chaosflow-results" / result.run_id
+        result.notes.append(f"{e}; the reports are in {spare}")
+        try:
+            spare.mkdir(parents=True, exist_ok=True)
+            return spare, write_all(result, spare)
+        except OSError as again:
+            raise ChaosflowError(
+                "reports", f"can be written neither to {folder} nor to {spare}", "free some space"
+            ) from again

@@ -1,0 +1,260 @@
+"""The life of a run: heal, plan, start, baseline, faults, recovery, undo, judge, report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaosflow.core.clock import NS_PER_S, SystemClock, utc_after, utc_now
+from chaosflow.core.errors import ChaosflowError, ExitCode, MeasurementError, UsageError
+from chaosflow.core.fault import FaultAtom
+from chaosflow.core.loader import Loaded
+from chaosflow.core.probe import Probe
+from chaosflow.core.registry import Registry
+from chaosflow.core.result import RunResult
+from chaosflow.core.segments import Mark
+from chaosflow.core.slots import CellBatch
+from chaosflow.orchestrator.conductor import Conductor
+from chaosflow.orchestrator.heal import heal_all
+from chaosflow.orchestrator.injector import Injector
+from chaosflow.orchestrator.measure import Measurement
+from chaosflow.orchestrator.plan import Row, capability_table, require_faults
+from chaosflow.orchestrator.probing import ProbeWatch
+from chaosflow.orchestrator.progress import View
+from chaosflow.orchestrator.recording import Summary, build_result, judgement_of, write_reports
+from chaosflow.orchestrator.rundir import Redactor, RunDir, hand_over, new_run_id
+from chaosflow.orchestrator.stage import Stage
+from chaosflow.orchestrator.stopping import End, Stop, Stopped, Why
+from chaosflow.orchestrator.timeline import Timeline
+
+START_IN_NS = NS_PER_S // 5
+DRAIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the caller decides about a run, apart from the scenario."""
+
+    runs_dir: Path = Path("runs")
+    command: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Ended:
+    """What a run leaves to its caller."""
+
+    result: RunResult
+    folder: Path
+    exit_code: ExitCode
+    reports: dict[str, str] = field(default_factory=dict)
+    not_undone: list[str] = field(default_factory=list)
+    """Manual commands, one for each fault that could not be undone."""
+
+
+class Run:
+    """One run of one scenario. ``execute`` undoes everything on every way out."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        timeline: Timeline,
+        atoms: Registry[FaultAtom],
+        probes: Registry[Probe],
+        options: Options,
+        view: View,
+    ) -> None:
+        self.loaded, self.timeline, self.options, self.view = loaded, timeline, options, view
+        self.scenario = loaded.scenario
+        self._atoms, self._probes = atoms, probes
+        self._clock = SystemClock()
+        self.run_id = new_run_id(self.scenario.name)
+        self._began_ns = self._clock.now_ns()
+        self._stop = Stop(self._clock)
+        self._lost: list[str] = []
+        self._probe_watch = ProbeWatch(self._clock)
+        self._injector: Injector | None = None
+        self._conductor: Conductor | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.summary = Summary(self.run_id, utc_now(), list(options.command))
+
+    async def execute(self) -> Ended:
+        """Run it. Raises UsageError, with everything undone, when it cannot even begin."""
+        self._stop.listen(asyncio.get_running_loop())
+        await self._heal()
+        rows = self._plan()
+        self._make_folder()
+        stage = Stage(self.scenario, self.run_id, self._dir.path, self._dir.logs, self._say)
+        self._measure = Measurement(self.scenario, self.timeline)
+        refused: UsageError | None = None
+        try:
+            await self._start(stage)
+            await self._conduct(stage, rows)
+        except Stopped:
+            pass
+        except UsageError as e:
+            refused = e
+        except MeasurementError as e:
+            self._stop.ask(Why.LOST, str(e))
+        except Exception as e:
+            self._stop.ask(Why.ERROR, str(e) if isinstance(e, ChaosflowError) else f"{type(e).__name__}: {e}")
+        finally:
+            await self._undo(stage)
+        if refused is not None:
+            self._dir.close()
+            raise refused
+        return self._judge_and_record(rows)
+
+    async def _heal(self) -> None:
+        healed = await heal_all(self._atoms)
+        for undo in healed.undone:
+            self.view.event(0.0, "heal", f"undid what a killed run left: {undo.kind} {undo.name}")
+        for undo, reason in zip(healed.failed, healed.reasons, strict=False):
+            raise ChaosflowError(
+                "heal", f"an earlier run left something that cannot be undone: {reason}", undo.manual
+            )
+
+    def _plan(self) -> list[Row]:
+        """The capability table; raises CapabilityError before anything is touched."""
+        rows = capability_table(self.scenario, self.loaded.atoms, self._probes)
+        require_faults(rows)
+        return rows
+
+    def _make_folder(self) -> None:
+        redactor = Redactor(self.loaded.secrets)
+        self._dir = RunDir.create(self.options.runs_dir, self.run_id, redactor, self.summary.notes.append)
+        self._dir.json("scenario.json", self.loaded.redacted())
+
+    def _say(self, what: str, text: str) -> None:
+        text = self._dir.redactor.text(text)
+        at_s = self._measure.at_s(self._clock.now_ns())
+        self.summary.event(at_s, what, text)
+        self._dir.event(at_s, what, text)
+        self.view.event(at_s, what, text)
+
+    def _on_lost(self, text: str) -> None:
+        self._lost.append(text)
+        self._stop.ask(Why.LOST, text)
+
+    async def _start(self, stage: Stage) -> None:
+        """Watchdog, target, proxy, load; returns when the target is healthy and the load is ready."""
+        self._say("start", f"run {self.run_id}")
+        await self._stop.unless(
+            stage.up(
+                need_proxy=any(atom.needs_proxy for atom in self.loaded.atoms.values()),
+                on_batch=self._on_batch,
+                on_lost=self._on_lost,
+                on_dead_watchdog=lambda: self._stop.ask(
+                    Why.ERROR, "the watchdog died, and without it no fault is safe"
+                ),
+            )
+        )
+        self._say("target", f"{stage.target.handle().url} is healthy, model {stage.target.handle().model}")
+
+    def _on_batch(self, batch: CellBatch) -> None:
+        self._measure.merge(batch)
+        self._dir.cells(batch)
+
+    async def _conduct(self, stage: Stage, rows: list[Row]) -> None:
+        """Warm-up, baseline, faults and recoveries on the timeline."""
+        gc.collect()
+        gc.freeze()  # a full collection over all that was imported would delay an injection
+        begin_ns = self._clock.now_ns() + START_IN_NS
+        capabilities = {row.name: row.capability for row in rows if row.what == "fault"}
+
+        def announce(mark: Mark) -> None:
+            self._measure.segments.add(mark)
+            stage.load.mark(mark)
+            self._say(mark.kind.value, mark.fault) if mark.fault else None
+
+        self._injector = Injector(stage.journal, self._atoms, self._clock, announce)
+        self._conductor = Conductor(
+            self.timeline,
+            capabilities,
+            self._injector,
+            stage.host,
+            announce,
+            self._stop,
+            self._clock,
+            begin_ns,
+        )
+        self._measure.begin(begin_ns, self._conductor)
+        self.summary.baseline_utc = utc_after(
+            (self._conductor.baseline_begin_ns - self._clock.now_ns()) / NS_PER_S
+        )
+        self.summary.isolated = stage.isolated
+        stage.load.begin(begin_ns)
+        self._probe_watch.start(
+            [self._probes.get(r.name) for r in rows if r.what == "probe" and r.capability.ok], stage.host()
+        )
+        self._tasks = [
+            asyncio.create_task(self._send_horizon(stage)),
+            asyncio.create_task(self._show()),
+            asyncio.create_task(_preload_reports()),
+        ]
+        await self._conductor.play(self._measure.bad_baseline)
+        self._stop.ask(Why.FINISHED, "the timeline ended")
+
+    async def _send_horizon(self, stage: Stage) -> None:
+        """Tell the load how far the marks are complete; resolve relative limits on the way."""
+        while True:
+            limits = self._measure.resolve_limits()
+            if limits:
+                stage.load.limits(limits)
+            stage.load.horizon(self._measure.horizon_ns(self._clock.now_ns()))
+            await asyncio.sleep(0.2)
+
+    async def _show(self) -> None:
+        """One frame a second; abort rules are looked at in the same breath."""
+        assert self._conductor
+        while True:
+            now_ns = self._clock.now_ns()
+            self._measure.settle(now_ns)
+            if rule := self._measure.broken_abort_rule():
+                self._stop.ask(Why.ABORTED, rule.text)
+            self.view.frame(self._measure.frame(now_ns, self._conductor.records))
+            await asyncio.sleep(1.0 - (self._clock.now_ns() - now_ns) / NS_PER_S % 1.0)
+
+    async def _undo(self, stage: Stage) -> None:
+        """Faults first, newest first; then the load's last samples; then everything that was started."""
+        if self._injector is not None:
+            await self._injector.revert_all()
+        self._measure.end(self._clock.now_ns())
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._injector is not None and not self._lost:
+            finished = self._stop.end is not None and self._stop.end.why is Why.FINISHED
+            stage.load.horizon(self._clock.now_ns() + int((DRAIN_S + 60) * NS_PER_S))
+            await stage.load.finish(self._measure.ended_ns, DRAIN_S if finished else 0.0)
+        await self._probe_watch.stop()
+        await stage.down()
+
+    def _judge_and_record(self, rows: list[Row]) -> Ended:
+        """Verdict, result and reports; the folder is complete when this returns."""
+        end = self._stop.end or End(Why.ERROR, "the run ended without a reason")
+        records = self._conductor.records if self._conductor else []
+        not_undone = [r.undo.manual for r in records if r.undo and r.undo_failed]
+        self.summary.notes += self._probe_watch.notes
+        self.summary.wall_s = (self._clock.now_ns() - self._began_ns) / NS_PER_S
+        self.summary.timeline_s = self.timeline.total_s
+        judgement = judgement_of(end, self._measure, records, self._lost)
+        result = build_result(
+            self.summary, end, judgement, self._measure, records, rows, self._probe_watch.readings, self._lost,
+            self.loaded.redacted(), not_undone,
+        )  # fmt: skip
+        result = RunResult.model_validate(self._dir.redactor.data(result.model_dump()))
+        self._dir.close()
+        folder, reports = write_reports(result, self._dir.path)
+        hand_over(folder)
+        return Ended(result, folder, ExitCode(result.exit_code), reports, not_undone)
+
+
+async def _preload_reports() -> None:
+    """Import what the report needs while the warm-up passes, so that the end does not wait for it."""
+    with contextlib.suppress(ImportError):
+        await asyncio.to_thread(importlib.import_module, "chaosflow.reports.writer")

@@ -1,0 +1,154 @@
+"""The folder of one run: everything that was measured, as it is measured.
+
+A disk that fills up in mid-run stops the writing, not the run: the first failure becomes a note.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterable
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from chaosflow.core.errors import UsageError
+from chaosflow.core.slots import CellBatch
+
+MIN_SECRET_LENGTH = 6
+"""A shorter secret is redacted in its own field only: it would tear holes into every text."""
+
+
+def new_run_id(scenario_name: str) -> str:
+    """``20261129-183145-quickstart-3f9a``: sorts by time, unique on this machine.
+
+    Short enough that a Unix socket below it keeps within the kernel's 107 bytes (unix(7)).
+    """
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{scenario_name[:32]}-{secrets.token_hex(2)}"
+
+
+class Redactor:
+    """Replaces every secret in texts and data by ``***``."""
+
+    def __init__(self, secret_values: Iterable[str]) -> None:
+        self._secrets = sorted(
+            (s for s in secret_values if len(s) >= MIN_SECRET_LENGTH), key=len, reverse=True
+        )
+
+    def text(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def data(self, data: Any) -> Any:
+        """The same structure with every string redacted."""
+        match data:
+            case str():
+                return self.text(data)
+            case dict():
+                return {self.text(str(key)): self.data(value) for key, value in data.items()}
+            case list() | tuple():
+                return [self.data(item) for item in data]
+            case _:
+                return data
+
+
+class RunDir:
+    """``runs/<id>/``: events.jsonl, cells.jsonl.gz, records-*.jsonl.gz, logs/, and the reports."""
+
+    def __init__(self, path: Path, redactor: Redactor, on_trouble: Callable[[str], None]) -> None:
+        self.path, self.redactor, self._on_trouble = path, redactor, on_trouble
+        self.logs, self.records = path / "logs", path / "records"
+        self._files: dict[str, BufferedIOBase | None] = {}
+        self._flushed_at = time.monotonic()
+
+    @classmethod
+    def create(cls, base: Path, run_id: str, redactor: Redactor, on_trouble: Callable[[str], None]) -> RunDir:
+        """Make the folder. Raises UsageError where it cannot be written."""
+        made = cls(base / run_id, redactor, on_trouble)
+        try:
+            for folder in (made.path, made.logs, made.records):
+                folder.mkdir(parents=True)
+            probe = made.path / ".writable"
+            probe.write_bytes(b"x" * 4096)
+            probe.unlink()
+        except OSError as e:
+            raise UsageError(
+                f"folder of the run {made.path}", f"cannot be written ({e.strerror})",
+                "free some space, or choose another place with --runs-dir",
+            ) from e  # fmt: skip
+        return made
+
+    def event(self, at_s: float, what: str, text: str) -> None:
+        """One line of the run's log."""
+        line = {"at_s": round(at_s, 3), "what": what, "text": self.redactor.text(text)}
+        self._append("events.jsonl", orjson.dumps(line) + b"\n", flush=True)
+
+    def cells(self, batch: CellBatch) -> None:
+        now = time.monotonic()
+        flush = now - self._flushed_at > 2
+        if flush:
+            self._flushed_at = now
+        self._append("cells.jsonl.gz", orjson.dumps(batch.to_wire()) + b"\n", flush=flush)
+
+    def json(self, name: str, data: Any) -> None:
+        """Write one small JSON file, redacted."""
+        self._guarded(
+            name,
+            lambda: (self.path / name).write_bytes(
+                orjson.dumps(self.redactor.data(data), option=orjson.OPT_INDENT_2)
+            ),
+        )
+
+    def _append(self, name: str, data: bytes, *, flush: bool) -> None:
+        def write() -> None:
+            if name not in self._files:
+                path = self.path / name
+                # kept open for the whole run
+                opened = gzip.open(path, "ab", 4) if name.endswith(".gz") else path.open("ab")  # noqa: SIM115
+                self._files[name] = opened
+            file = self._files[name]
+            if file is not None:
+                file.write(data)
+                if flush:
+                    file.flush()
+
+        if not self._guarded(name, write):
+            self._files[name] = None  # given up: half a line is worse than none
+
+    def _guarded(self, name: str, work: Callable[[], Any]) -> bool:
+        try:
+            work()
+        except OSError as e:
+            self._on_trouble(f"{self.path / name} is incomplete: {e.strerror}")
+            return False
+        return True
+
+    def close(self) -> None:
+        for name, file in self._files.items():
+            if file is not None:
+                self._guarded(name, file.close)
+
+
+def owner_of_runs() -> tuple[int, int] | None:
+    """The user who called sudo, so that root's runs are not root's files."""
+    if os.geteuid() == 0 and "SUDO_UID" in os.environ:
+        return int(os.environ["SUDO_UID"]), int(os.environ.get("SUDO_GID", "0"))
+    return None
+
+
+def hand_over(path: Path) -> None:
+    """Give a run's folder to the user behind sudo. Never raises."""
+    owner = owner_of_runs()
+    if owner is None:
+        return
+    for item in (path, *path.rglob("*")):
+        try:
+            os.chown(item, *owner, follow_symlinks=False)
+        except OSError as e:
+            sys.stderr.write(f"{item}: {e.strerror}\n")

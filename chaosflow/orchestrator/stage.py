@@ -1,0 +1,213 @@
+"""What stands while a run goes on: journal, watchdog, namespace, cgroup, target, proxy, load. Taken down in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from chaosflow.core.errors import ChaosflowError
+from chaosflow.core.host import Host, ProxyHandle
+from chaosflow.core.journal import Journal
+from chaosflow.core.loadlink import LoadOrder
+from chaosflow.core.scenario import Scenario
+from chaosflow.core.slots import CellBatch
+from chaosflow.linux import cgroup
+from chaosflow.linux.netns import new_network_namespace
+from chaosflow.orchestrator.children import Child, Place, start_child
+from chaosflow.orchestrator.loadprocess import LoadProcess
+from chaosflow.orchestrator.own import OwnCgroup, OwnHelpers
+from chaosflow.orchestrator.target import IncludedEngine, Say, Target, UserServer
+
+ENGINE_PORT, PROXY_PORT = 8000, 8001
+"""In a namespace of our own, where nobody else can have them."""
+
+
+class Stage:
+    """Everything that is started for a run. ``up`` may fail half-way: ``down`` takes down what stands."""
+
+    def __init__(self, scenario: Scenario, run_id: str, run_dir: Path, logs: Path, say: Say) -> None:
+        self._scenario, self._run_id, self._run_dir, self._say = scenario, run_id, run_dir, say
+        self._logs = logs
+        self.journal = Journal.create(run_id)
+        self._place = Place(run_id, logs)
+        self._cgroup_folders: list[Path] = []
+        self._watchdog: Child | None = None
+        self._watchdog_pipe = -1
+        self._proxy: Child | None = None
+        self.target: Target
+        self.load: LoadProcess
+
+    @property
+    def isolated(self) -> bool:
+        """Whether target, proxy and load share a network namespace of this run's own."""
+        return self._place.netns_fd is not None
+
+    def host(self) -> Host:
+        """What an atom may act on now; the target's processes are current after a restart."""
+        proxy = ProxyHandle(self._control) if self._proxy else None
+        return Host(self._run_id, self.target.handle(), proxy)
+
+    @property
+    def _control(self) -> Path:
+        return self.journal.folder / "proxy.sock"
+
+    async def up(
+        self,
+        *,
+        need_proxy: bool,
+        on_batch: Callable[[CellBatch], None],
+        on_lost: Callable[[str], None],
+        on_dead_watchdog: Callable[[], None],
+    ) -> None:
+        """Start everything, in parallel where nothing depends on the other. Raises ChaosflowError."""
+        self.journal.plan(OwnHelpers.undo(self._run_id))
+        self.load = LoadProcess(
+            self._place,
+            self.journal.folder,
+            on_batch=on_batch,
+            on_lost=on_lost,
+            on_note=lambda t: self._say("load", t),
+        )
+        if self._scenario.target.engine is not None:
+            self._prepare_isolation()
+            self.target = self._engine()
+            engine_port = self._scenario.target.engine.port
+            await _all(
+                self._start_watchdog(on_dead_watchdog),
+                self.target.start(),
+                self._start_proxy_and_load(need_proxy, f"http://127.0.0.1:{engine_port}/v1"),
+            )
+        else:
+            self.target = UserServer(self._scenario.target)
+            await _all(self._start_watchdog(on_dead_watchdog), self.target.start())
+            await self._start_proxy_and_load(need_proxy, self.target.handle().url)
+
+    def _prepare_isolation(self) -> None:
+        """A network namespace and a cgroup for the engine, where privilege allows; else the host's own."""
+        if cgroup.can_create():
+            self.journal.plan(OwnCgroup.undo(self._run_id))
+            self._cgroup_folders = list(cgroup.create_run_cgroup(self._run_id).values())
+        descriptor = new_network_namespace()
+        self._place = Place(self._run_id, self._logs, descriptor)
+
+    def _engine(self) -> IncludedEngine:
+        spec = self._scenario.target
+        assert spec.engine
+        if spec.engine.port == 0:
+            port = ENGINE_PORT if self.isolated else _free_port()
+            spec = spec.model_copy(update={"engine": spec.engine.model_copy(update={"port": port})})
+            self._scenario = self._scenario.model_copy(update={"target": spec})
+        return IncludedEngine(
+            spec, self._place, self._cgroup_folders, self.journal.folder, self._scenario.seed, self._say
+        )
+
+    async def _start_watchdog(self, on_dead: Callable[[], None]) -> None:
+        read_end, self._watchdog_pipe = os.pipe()
+        log = (self._logs / "watchdog.log").open("ab")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "chaosflow.watchdog", str(self.journal.folder),
+                stdin=read_end, stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(read_end)
+            log.close()
+        self._watchdog = Child("watchdog", process, self._logs / "watchdog.log")
+        assert process.stdout
+        if not await process.stdout.readline():
+            raise ChaosflowError("watchdog", "died at its start", self._watchdog.last_words())
+        self._watch_task = asyncio.create_task(self._watch_watchdog(on_dead))
+
+    async def _watch_watchdog(self, on_dead: Callable[[], None]) -> None:
+        assert self._watchdog
+        await self._watchdog.process.wait()
+        if self._watchdog_pipe >= 0:
+            on_dead()
+
+    async def _start_proxy_and_load(self, need_proxy: bool, url: str) -> None:
+        connect: tuple[str, int] | None = None
+        if need_proxy:
+            port = PROXY_PORT if self.isolated else _free_port()
+            connect = ("127.0.0.1", port)
+            await _all(self._start_proxy(url, port), self._start_load(url, connect))
+        else:
+            await self._start_load(url, None)
+
+    async def _start_proxy(self, url: str, port: int) -> None:
+        parts = urlsplit(url)
+        upstream = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+        command = [
+            sys.executable, "-m", "chaosflow.faults.proxy", "--control", str(self._control),
+            "--name", "target", "--listen", f"127.0.0.1:{port}", "--upstream", upstream,
+        ]  # fmt: skip
+        self._proxy = await start_child(self._place, "proxy", command, ready_timeout_s=15.0)
+
+    async def _start_load(self, url: str, connect: tuple[str, int] | None) -> None:
+        scenario, spec = self._scenario, self._scenario.target
+        model = spec.model or (spec.engine.model if spec.engine else self.target.handle().model)
+        order = LoadOrder(
+            run_id=self._run_id,
+            url=url,
+            connect=connect,
+            model=model,
+            plan=scenario.load,
+            seed=scenario.seed,
+            objectives=list(scenario.sla.objectives),
+            fault_names=[step.name for step in scenario.faults],
+            stall_limit_s=scenario.sla.stall_limit,
+            records_dir=str(self._run_dir / "records"),
+        )
+        await self.load.start(order, spec.api_key)
+
+    async def down(self) -> None:
+        """End every helper, undo what the stage itself made, let the watchdog go. Faults are undone before."""
+        stops = [self.load.stop()] if hasattr(self, "load") else []
+        if hasattr(self, "target"):
+            stops.append(self.target.stop())
+        if self._proxy:
+            stops.append(self._proxy.stop())
+        await asyncio.gather(*stops, return_exceptions=True)
+        for entry in self.journal.pending():
+            await self._undo_own(entry.number, entry.undo.kind)
+        if self._place.netns_fd is not None:
+            os.close(self._place.netns_fd)
+        self.journal.close(remove=not self.journal.pending())
+        await self._dismiss_watchdog()
+
+    async def _undo_own(self, number: int, kind: str) -> None:
+        entry = next(e for e in self.journal.pending() if e.number == number)
+        for own in (OwnHelpers, OwnCgroup):
+            if own.kind == kind:
+                await own.revert(entry.undo)
+                if not await own.is_active(entry.undo):
+                    self.journal.reverted(number)
+
+    async def _dismiss_watchdog(self) -> None:
+        if self._watchdog is None:
+            return
+        pipe, self._watchdog_pipe = self._watchdog_pipe, -1
+        os.close(pipe)
+        try:
+            await asyncio.wait_for(self._watchdog.process.wait(), 10.0)
+        except TimeoutError:
+            await self._watchdog.stop(0.1)
+
+
+async def _all(*work: Coroutine[Any, Any, None]) -> None:
+    """Run together; on the first failure let the others come to an end, then raise it."""
+    outcomes = await asyncio.gather(*work, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])

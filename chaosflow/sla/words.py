@@ -1,0 +1,55 @@
+"""Numbers as a reader wants them in a sentence."""
+
+from __future__ import annotations
+
+from chaosflow.core.slo import Objective
+from chaosflow.core.units import format_duration
+
+_ONE_AND_MANY = {
+    "gap": ("gap", "gaps"),
+    "completeness": ("stream", "streams"),
+}
+
+
+def percent(share: float) -> str:
+    """``0.0037`` -> ``0.37 %``; three digits, more where fewer would say 100 % of what is not all."""
+    text = f"{100 * share:.3g}"
+    if share < 1 and float(text) >= 100:
+        text = f"{100 * share:.6g}"
+    return f"{text} %"
+
+
+def signed_percent(change: float) -> str:
+    return f"{100 * change:+.3g} %"
+
+
+def number(count: int) -> str:
+    """``1234567`` -> ``1,234,567``."""
+    return f"{count:,}"
+
+
+def noun(objective: Objective, count: int) -> str:
+    """What an objective counts: requests, gaps or streams."""
+    one, many = _ONE_AND_MANY.get(objective.metric, ("request", "requests"))
+    return one if count == 1 else many
+
+
+def quantile_name(q: float) -> str:
+    """``0.99`` -> ``p99``; ``0.999`` -> ``p99.9``."""
+    return f"p{100 * q:.6g}"
+
+
+def of_total(low: int, high: int, n: int, what: str) -> str:
+    """``3 of 812 requests``, or ``between 3 and 9 of 812 requests``."""
+    k = number(low) if low == high else f"between {number(low)} and {number(high)}"
+    return f"{k} of {number(n)} {what}"
+
+
+def share_of(low: int, high: int, n: int) -> str:
+    if low == high:
+        return percent(low / n)
+    return f"{percent(low / n)} to {percent(high / n)}"
+
+
+def seconds(value_s: float) -> str:
+    return format_duration(value_s)

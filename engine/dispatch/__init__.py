@@ -1,0 +1,1 @@
+"""From tokens to clients: the HTTP API, server-sent events, bounded queues per stream."""

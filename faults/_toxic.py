@@ -1,0 +1,95 @@
+"""What the atoms that act through the fault proxy share: a toxic is added, looked at, removed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
+
+from chaosflow.core.errors import CapabilityError
+from chaosflow.core.fault import Capability, Effect, FaultAtom, Undo
+from chaosflow.core.host import Host
+from chaosflow.faults.proxy import client
+
+Direction = Literal["downstream", "upstream", "both"]
+PROXY_NAME = "target"
+
+
+class ToxicFault(FaultAtom):
+    """A fault that is one toxic, or one for each direction, on the proxy between load and target.
+
+    A subclass says which by ``toxic`` and judges what it did by ``judge``.
+    """
+
+    composes: ClassVar[bool] = True
+    needs_proxy: ClassVar[bool] = True
+    undone_by: ClassVar[str] = "curl --unix-socket CONTROL -X DELETE http://proxy/proxies/target/toxics/NAME"
+
+    @abstractmethod
+    def toxic(self) -> dict[str, Any]:
+        """``type``, ``attributes`` and, unless 1, ``toxicity``."""
+
+    @staticmethod
+    @abstractmethod
+    def judge(toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
+        """Whether the installed toxic really does what it was asked, from what the proxy measured."""
+
+    def streams(self) -> tuple[str, ...]:
+        return ("downstream",)
+
+    def resource(self, host: Host) -> frozenset[str]:
+        return frozenset(f"proxy:{stream}" for stream in self.streams())
+
+    def check(self, host: Host) -> Capability:
+        if host.proxy is None and not host.planning:
+            return Capability.no("no fault proxy is in the path between load and target")
+        return Capability.yes("fault proxy in the path from the first request on")
+
+    async def plan(self, host: Host, name: str) -> Undo:
+        if host.proxy is None:
+            raise CapabilityError(f"{self.kind} {name}", "no fault proxy is in the path")
+        streams, control = self.streams(), str(host.proxy.control)
+        toxics = [
+            {**self.toxic(), "name": name if len(streams) == 1 else f"{name}.{stream}", "stream": stream}
+            for stream in streams
+        ]
+        base = f"http://proxy/proxies/{PROXY_NAME}/toxics"
+        manual = [f"curl -s --unix-socket {control} -X DELETE {base}/{toxic['name']}" for toxic in toxics]
+        state = {"control": control, "proxy": PROXY_NAME, "toxics": toxics}
+        return Undo(kind=self.kind, name=name, run_id=host.run_id, state=state, manual="; ".join(manual))
+
+    async def inject(self, undo: Undo) -> None:
+        for toxic in undo.state["toxics"]:
+            await client.add_toxic(undo.state["control"], undo.state["proxy"], toxic)
+
+    @classmethod
+    async def look(cls, undo: Undo) -> Effect:
+        """Active when every one of its toxics is."""
+        effects = []
+        for toxic in undo.state["toxics"]:
+            try:
+                found = await client.get_toxic(undo.state["control"], undo.state["proxy"], toxic["name"])
+            except client.ProxyGone as e:
+                return Effect(False, f"not installed: {e.thing} {e.cause}")
+            if found is None:
+                return Effect(False, "not installed in the proxy")
+            effects.append((toxic["stream"], cls.judge(found, found["stats"])))
+        prefix = len(effects) > 1
+        text = "; ".join((f"{stream}: " if prefix else "") + effect.evidence for stream, effect in effects)
+        return Effect(all(effect.active for _, effect in effects), text)
+
+    @staticmethod
+    async def revert(undo: Undo) -> None:
+        """Remove the toxics. Bytes already delayed still arrive when due, in order."""
+        for toxic in undo.state["toxics"]:
+            await client.remove_toxic(undo.state["control"], undo.state["proxy"], toxic["name"])
+
+
+def waiting(stats: dict[str, Any]) -> str:
+    """Why nothing can be measured yet, or an empty string once bytes have come through."""
+    if stats["chunks"]:
+        return ""
+    if stats["held_bytes"]:
+        return f"installed; the first {stats['held_bytes']} bytes are held"
+    if stats["connections"]:
+        return f"installed on {stats['connections']} connections; no byte has passed yet"
+    return "installed; no traffic seen yet"

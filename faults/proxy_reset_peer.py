@@ -1,0 +1,51 @@
+"""``proxy.reset_peer``: connections end with a TCP RST, in mid-stream too."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from chaosflow.core.fault import Effect, Undo
+from chaosflow.faults._toxic import ToxicFault
+
+_SLACK_S = 1.0
+
+
+class ProxyResetPeer(ToxicFault):
+    """A middlebox or a crashing load balancer that forgets its connections: both ends see a reset.
+
+    Open connections count from the injection, later ones from their begin. After the revert new ones live.
+    """
+
+    kind: ClassVar[str] = "proxy.reset_peer"
+
+    after_ms: float = Field(0, ge=0, le=86_400_000)
+    toxicity: float = Field(1.0, gt=0, le=1)
+    """Share of the connections that it acts on."""
+
+    def streams(self) -> tuple[str, ...]:
+        return ("downstream",)
+
+    def toxic(self) -> dict[str, Any]:
+        return {
+            "type": "reset_peer",
+            "toxicity": self.toxicity,
+            "attributes": {"timeout": self.after_ms},
+        }
+
+    @staticmethod
+    def judge(toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
+        met, resets = stats["connections"], int(stats.get("resets", 0))
+        after_s = toxic["attributes"]["timeout"] / 1000
+        if not met:
+            return Effect(True, "installed; no traffic seen yet")
+        text = f"{resets} of {met} connections reset"
+        if resets or stats["installed_s"] < after_s + _SLACK_S:
+            return Effect(True, text)
+        # all may have ended by themselves before their time
+        return Effect(False, f"{text}: none lived {after_s:g} s")
+
+    @staticmethod
+    async def is_active(undo: Undo) -> Effect:
+        return await ProxyResetPeer.look(undo)

@@ -1,0 +1,91 @@
+"""The design effect: bursts are not independent samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaosflow.sla.binomial import PASS_LEVEL, lower_tail, upper_tail
+from chaosflow.sla.design import design_effect, effective_for_fail, effective_for_pass
+
+
+def blocks_of(n: np.ndarray, k: np.ndarray) -> list[tuple[int, int, int]]:
+    return [(i, int(a), int(b)) for i, (a, b) in enumerate(zip(n, k, strict=True))]
+
+
+def test_without_an_exceedance_there_is_no_effect() -> None:
+    assert design_effect([(s, 100, 0) for s in range(60)]) == 1.0
+
+
+def test_nothing_but_exceedances_has_no_effect() -> None:
+    assert design_effect([(s, 100, 100) for s in range(60)]) == 1.0
+
+
+def test_too_few_blocks_have_no_effect() -> None:
+    assert design_effect([]) == 1.0
+    assert design_effect([(0, 10, 3)]) == 1.0
+
+
+def test_one_burst_counts_about_once() -> None:
+    blocks = [(s, 640, 640 if s == 30 else 0) for s in range(60)]
+    n, k = effective_for_fail(60 * 640, 640, design_effect(blocks))
+    assert k <= 1
+    assert 50 <= n <= 70
+
+
+def test_a_burst_across_the_edge_of_two_seconds_is_still_one() -> None:
+    whole = design_effect([(s, 640, 640 if s == 30 else 0) for s in range(60)])
+    cut = design_effect([(s, 640, 320 if s in (30, 31) else 0) for s in range(60)])
+    assert cut == pytest.approx(whole, rel=0.1)
+
+
+def test_an_empty_second_is_no_neighbour() -> None:
+    together = design_effect([(s, 10, 10 if s in (30, 31) else 0) for s in range(60)])
+    apart = design_effect([(s + (s > 30), 10, 10 if s in (30, 31) else 0) for s in range(60)])
+    assert together > apart
+
+
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), max_size=60))
+def test_always_at_least_one_and_rounded_against_each_claim(pairs: list[tuple[int, int]]) -> None:
+    blocks = [(i, max(a, b), min(a, b)) for i, (a, b) in enumerate(pairs)]
+    effect = design_effect(blocks)
+    assert effect >= 1.0
+    n, k = sum(b[1] for b in blocks), sum(b[2] for b in blocks)
+    n_fail, k_fail = effective_for_fail(n, k, effect)
+    n_pass, k_pass = effective_for_pass(n, k, effect)
+    assert k_fail <= k_pass
+    assert n_pass <= n_fail
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("p0", [0.01, 0.05])
+@pytest.mark.parametrize("part", [0.3, 1.0])
+def test_bursts_at_exactly_the_allowed_share_fail_as_often_as_alpha(p0: float, part: float) -> None:
+    """A gap verdict without the effect: about a third of healthy runs fail instead of 5 %."""
+    rng = np.random.default_rng(11)
+    runs, seconds, rate = 600, 60, 640
+    naive = ours = 0
+    for _ in range(runs):
+        n = rng.poisson(rate, seconds)
+        k = np.where(rng.random(seconds) < p0 / part, rng.binomial(n, part), 0)
+        total_n, total_k = int(n.sum()), int(k.sum())
+        naive += upper_tail(total_k, total_n, p0) < 0.05
+        n_eff, k_eff = effective_for_fail(total_n, total_k, design_effect(blocks_of(n, k)))
+        ours += upper_tail(k_eff, n_eff, p0) < 0.05
+    assert naive / runs > 0.25
+    assert ours / runs <= 0.07
+
+
+@pytest.mark.slow
+def test_independent_samples_lose_little() -> None:
+    rng = np.random.default_rng(12)
+    runs, passed = 400, 0
+    for _ in range(runs):
+        n = rng.poisson(20, 60)
+        k = rng.binomial(n, 0.02)
+        total_n, total_k = int(n.sum()), int(k.sum())
+        n_eff, k_eff = effective_for_pass(total_n, total_k, design_effect(blocks_of(n, k)))
+        passed += lower_tail(k_eff, n_eff, 0.05) <= PASS_LEVEL
+    assert passed / runs > 0.95
