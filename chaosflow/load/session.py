@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -33,6 +34,8 @@ _READ_LAG_NS = 50_000_000
 _NOTICE_STOP_NS = 100_000_000
 _BACK_OFF_MAX_S = 1.0
 _WRITE_EVERY_S = 1.0
+_MAX_UNWRITTEN = 100_000
+"""While the disk stalls, the oldest raw records are dropped; cells do not depend on them."""
 _DRAIN_POLL_S = 0.02
 _KILL_S = 3.0
 _NEVER = 1 << 62
@@ -64,6 +67,7 @@ class Session:
         self._stopped = Event()
         self._ended = Event()
         self._in_flight: set[gevent.Greenlet] = set()
+        self._ended_records: deque[RequestRecord] = deque(maxlen=_MAX_UNWRITTEN)
         self._marks: list[Mark] = []
         self._limits: dict[int, tuple[float, float]] = {}
         self._t0_ns = 0
@@ -131,12 +135,16 @@ class Session:
 
     def _closed_user(self, user: int, t0_ns: int, think_ns: int) -> None:
         sched_ns, failures = t0_ns, 0
-        for index in indices_of_user(self._order.plan, user):
-            record, wire = RequestRecord(index, sched_ns), self._maker.wire(index)
-            if not self._turn_comes(sched_ns):
-                return
+        indices = indices_of_user(self._order.plan, user)
+        index, following = next(indices, None), next(indices, None)
+        wire = self._maker.wire(index) if index is not None else b""
+        while index is not None and self._turn_comes(sched_ns):
+            record = RequestRecord(index, sched_ns)
+            ahead = gevent.spawn(self._maker.wire, following) if following is not None else None
             if self._may_fire(record):
                 self._carry_out(record, wire)
+            index, following = following, next(indices, None)
+            wire = ahead.get() if ahead is not None else b""
             failed = record.end_ns is None or record.outcome.failed
             failures = failures + 1 if failed else 0
             # a target that is down answers at once: do not spin
@@ -163,9 +171,8 @@ class Session:
             record.fire_ns = time.monotonic_ns()
             self._folder.fired(record)
             self._client.fetch(record, wire)
-            self._records.add(record)
-            self._resolved(record)
         finally:
+            self._ended_records.append(record)  # written down later: others may be due now
             self._in_flight.discard(me)
 
     # -- what comes of it
@@ -202,9 +209,16 @@ class Session:
         self._send(self._folder.take(until_ns, len(self._in_flight), self._health.gauges(), final=final))
 
     def _write_records(self) -> None:
-        while not self._ended.wait(_WRITE_EVERY_S):
-            gevent.get_hub().threadpool.apply(self._records.drain)  # a stalled disk stalls nothing else
-        gevent.get_hub().threadpool.apply(self._records.drain, kwds={"final": True})
+        over = False
+        while not over:
+            over = self._ended.wait(_WRITE_EVERY_S)
+            while self._ended_records:
+                record = self._ended_records.popleft()
+                self._records.add(record)
+                self._resolved(record)
+                gevent.sleep(0)
+            # in a thread: a stalled disk stalls nothing else
+            gevent.get_hub().threadpool.apply(self._records.drain, kwds={"final": over})
 
     # -- the end
     def _drain(self, sources: list[gevent.Greenlet]) -> None:

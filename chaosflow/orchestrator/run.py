@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import gc
 import importlib
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from chaosflow.core.clock import NS_PER_S, SystemClock, utc_after, utc_now
 from chaosflow.core.errors import ChaosflowError, ExitCode, MeasurementError, UsageError
@@ -192,12 +193,19 @@ class Run:
             [self._probes.get(r.name) for r in rows if r.what == "probe" and r.capability.ok], stage.host()
         )
         self._tasks = [
-            asyncio.create_task(self._send_horizon(stage)),
-            asyncio.create_task(self._show()),
-            asyncio.create_task(_preload_reports()),
+            asyncio.create_task(self._guarded(self._send_horizon(stage))),
+            asyncio.create_task(self._guarded(self._show())),
+            asyncio.create_task(self._guarded(_preload_reports())),
         ]
         await self._conductor.play(self._measure.bad_baseline)
         self._stop.ask(Why.FINISHED, "the timeline ended")
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work beside the run: if it breaks, the run ends as an error of ours instead of going on blindly."""
+        try:
+            await work
+        except Exception as e:
+            self._stop.ask(Why.ERROR, f"{type(e).__name__}: {e}")
 
     async def _send_horizon(self, stage: Stage) -> None:
         """Tell the load how far the marks are complete; resolve relative limits on the way."""

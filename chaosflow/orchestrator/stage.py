@@ -67,16 +67,10 @@ class Stage:
     ) -> None:
         """Start everything, in parallel where nothing depends on the other. Raises ChaosflowError."""
         self.journal.plan(OwnHelpers.undo(self._run_id))
-        self.load = LoadProcess(
-            self._place,
-            self.journal.folder,
-            on_batch=on_batch,
-            on_lost=on_lost,
-            on_note=lambda t: self._say("load", t),
-        )
         if self._scenario.target.engine is not None:
             self._prepare_isolation()
             self.target = self._engine()
+            self.load = self._load(on_batch, on_lost)
             engine_port = self._scenario.target.engine.port
             await _all(
                 self._start_watchdog(on_dead_watchdog),
@@ -85,8 +79,18 @@ class Stage:
             )
         else:
             self.target = UserServer(self._scenario.target)
+            self.load = self._load(on_batch, on_lost)
             await _all(self._start_watchdog(on_dead_watchdog), self.target.start())
             await self._start_proxy_and_load(need_proxy, self.target.handle().url)
+
+    def _load(self, on_batch: Callable[[CellBatch], None], on_lost: Callable[[str], None]) -> LoadProcess:
+        return LoadProcess(
+            self._place,
+            self.journal.folder,
+            on_batch=on_batch,
+            on_lost=on_lost,
+            on_note=lambda t: self._say("load", t),
+        )
 
     def _prepare_isolation(self) -> None:
         """A network namespace and a cgroup for the engine, where privilege allows; else the host's own."""

@@ -40,6 +40,11 @@ def _reached(evidence: Evidence) -> list[Span]:
     return sorted(spans, key=_newness, reverse=True)
 
 
+def _newness(span: Span) -> tuple[bool, bool, int]:
+    going_on = span.end_ns is None
+    return going_on, going_on and span.kind == "fault", span.begin_ns
+
+
 def _state(evidence: Evidence, index: int, reached: Sequence[Span], alpha: float) -> tuple[State | None, str]:
     objective = evidence.objectives[index]
     if objective.kind in (Kind.DRIFT, Kind.RECOVERY):

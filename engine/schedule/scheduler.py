@@ -56,8 +56,10 @@ class Scheduler:
     def next_batch(self) -> Batch:
         """The next step's work; empty when there is nothing to do or every client lags."""
         batch: Batch = []
+        preemptions = self.preemptions
         left = self._continue_running(batch)
-        self._admit(batch, left)
+        if self.preemptions == preemptions:  # else the one just preempted would come straight back
+            self._admit(batch, left)
         return batch
 
     def _continue_running(self, batch: Batch) -> int:

@@ -93,7 +93,7 @@ def test_out_of_blocks_the_newest_is_preempted_and_resumes() -> None:
     one, two = make(1, prompt=30), make(2, prompt=30)
     s.add(one)
     s.add(two)
-    for _ in range(3):
+    for _ in range(4):
         run(s.next_batch())
     assert s.preemptions == 1
     assert (two.blocks, two.computed, len(s.waiting)) == (0, 0, 1)

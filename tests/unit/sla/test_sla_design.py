@@ -38,7 +38,7 @@ def test_one_burst_counts_about_once() -> None:
 def test_a_burst_across_the_edge_of_two_seconds_is_still_one() -> None:
     whole = design_effect([(s, 640, 640 if s == 30 else 0) for s in range(60)])
     cut = design_effect([(s, 640, 320 if s in (30, 31) else 0) for s in range(60)])
-    assert cut == pytest.approx(whole, rel=0.1)
+    assert 0.7 * whole < cut < whole
 
 
 def test_an_empty_second_is_no_neighbour() -> None:
@@ -59,22 +59,35 @@ def test_always_at_least_one_and_rounded_against_each_claim(pairs: list[tuple[in
     assert n_pass <= n_fail
 
 
+def covered(rng: np.random.Generator, seconds: int, share: float, length_s: float) -> np.ndarray:
+    """Of each second, the part that lies in a burst; bursts begin at any instant."""
+    found = np.zeros(seconds)
+    span = seconds + length_s
+    for begin in rng.random(rng.poisson(share / length_s * span)) * span - length_s:
+        for s in range(max(0, int(begin)), min(seconds, int(begin + length_s) + 1)):
+            found[s] += max(0.0, min(s + 1, begin + length_s) - max(s, begin))
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("p0", [0.01, 0.05])
 @pytest.mark.parametrize("part", [0.3, 1.0])
-def test_bursts_at_exactly_the_allowed_share_fail_as_often_as_alpha(p0: float, part: float) -> None:
+@pytest.mark.parametrize("length_s", [0.3, 1.0, 2.0])
+def test_bursts_at_exactly_the_allowed_share_fail_as_often_as_alpha(
+    p0: float, part: float, length_s: float
+) -> None:
     """A gap verdict without the effect: about a third of healthy runs fail instead of 5 %."""
     rng = np.random.default_rng(11)
     runs, seconds, rate = 600, 60, 640
     naive = ours = 0
     for _ in range(runs):
         n = rng.poisson(rate, seconds)
-        k = np.where(rng.random(seconds) < p0 / part, rng.binomial(n, part), 0)
+        k = rng.binomial(n, np.minimum(1.0, part * covered(rng, seconds, p0 / part, length_s)))
         total_n, total_k = int(n.sum()), int(k.sum())
         naive += upper_tail(total_k, total_n, p0) < 0.05
         n_eff, k_eff = effective_for_fail(total_n, total_k, design_effect(blocks_of(n, k)))
         ours += upper_tail(k_eff, n_eff, p0) < 0.05
-    assert naive / runs > 0.25
+    assert naive / runs > 0.2
     assert ours / runs <= 0.07
 
 

@@ -1,0 +1,96 @@
+"""Throughput drift: steps, slow slopes, bunched tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from sla_build import traffic
+
+from chaosflow.core.slo import SegmentVerdict, State, parse_objective
+from chaosflow.core.slots import CellStore
+from chaosflow.sla.drift import dispersion, judge_drift
+from chaosflow.sla.spans import Seconds
+
+DRIFT = parse_objective("throughput.drift within 15%")
+BASELINE = Seconds(0.0, 180.0)
+
+
+def store_of(requests: Sequence[int], tokens_each: int = 10, first: int = 0) -> CellStore:
+    store = CellStore()
+    for i, n in enumerate(requests):
+        traffic(store, [first + i], requests=int(n), tokens=int(n) * tokens_each)
+    return store
+
+
+def judged(store: CellStore, segment: str = "baseline", span: Seconds | None = BASELINE) -> SegmentVerdict:
+    return judge_drift(
+        DRIFT, segment, store, alpha=0.05 / 12, span=span, baseline=BASELINE, window_s=30.0, poisson=True
+    )
+
+
+def test_a_steady_rate_passes() -> None:
+    rng = np.random.default_rng(3)
+    assert judged(store_of(rng.poisson(40, 180))).state is State.PASS
+
+
+def test_a_drop_by_half_fails() -> None:
+    rng = np.random.default_rng(4)
+    rate = np.where(np.arange(180) < 90, 40, 20)
+    verdict = judged(store_of(rng.poisson(rate)))
+    assert verdict.state is State.FAIL
+    assert verdict.observed is not None
+    assert verdict.observed < -0.3
+
+
+def test_a_rise_fails_too() -> None:
+    """Fast errors look like throughput."""
+    rng = np.random.default_rng(5)
+    rate = np.where(np.arange(180) < 90, 40, 80)
+    assert judged(store_of(rng.poisson(rate))).state is State.FAIL
+
+
+def test_several_small_steps_below_the_threshold_fail_against_the_baseline() -> None:
+    """asv 932: several small steps, each below the threshold."""
+    rate = 100 * 0.9 ** (np.arange(180) // 30)  # steps of 10 %, 41 % in all
+    assert judged(store_of(rate.round().astype(int))).state is State.FAIL
+
+
+def test_too_little_traffic_is_inconclusive_and_says_what_to_do() -> None:
+    rng = np.random.default_rng(6)
+    verdict = judged(store_of(rng.poisson(2, 180)))
+    assert verdict.state is State.INCONCLUSIVE
+    assert "raise the load" in verdict.sentence
+
+
+def test_no_tokens_at_all_is_inconclusive_never_pass() -> None:
+    assert judged(CellStore()).state is State.INCONCLUSIVE
+    assert judged(CellStore(), span=None).state is State.INCONCLUSIVE
+
+
+def test_fewer_than_three_windows_are_inconclusive() -> None:
+    assert judged(store_of([40] * 180), span=Seconds(0.0, 2.5)).state is State.INCONCLUSIVE
+
+
+def test_a_segment_that_goes_silent_fails_against_the_baseline() -> None:
+    store = store_of([40] * 180)
+    traffic(store, range(180, 240), requests=40, failed=40)
+    verdict = judged(store, "jitter", Seconds(180.0, 240.0))
+    assert verdict.state is State.FAIL
+    assert verdict.observed == -1.0
+
+
+def test_tokens_that_come_in_bunches_are_worth_less() -> None:
+    rng = np.random.default_rng(7)
+    assert dispersion([10] * 60, 20) == 1.0
+    assert dispersion(list(64 * rng.poisson(20, 600)), 60) == pytest.approx(64, rel=0.3)
+    assert dispersion([], 10) == 1.0
+    assert dispersion([5], 1) == 1.0
+
+
+@pytest.mark.slow
+def test_poisson_load_at_a_steady_rate_seldom_fails() -> None:
+    rng = np.random.default_rng(8)
+    fails = sum(judged(store_of(rng.poisson(20, 90))).state is State.FAIL for _ in range(60))
+    assert fails <= 1

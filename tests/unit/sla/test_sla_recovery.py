@@ -1,0 +1,146 @@
+"""Recovery, from the client's tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sla_build import T0_NS, evidence, segment_map, traffic
+
+from chaosflow.core.slo import State, parse_objective
+from chaosflow.core.slots import Count
+from chaosflow.sla.evidence import Evidence, FaultFact, Recovery
+from chaosflow.sla.recovery import judge_recovery, measure_recovery
+
+LIMIT = parse_objective("recovery <= 10s")
+
+
+def run(*, slow_until_s: int = 0, dead_until_s: int = 0, baseline_s: float = 60) -> Evidence:
+    """One fault from 65 to 95 s, watched to 125 s; slow or dead from its injection for so long."""
+    made = evidence(["recovery <= 10s"], baseline_s=baseline_s, faults=["pause"])
+    begin = int(5 + baseline_s)
+    if slow_until_s:
+        traffic(made.store, range(begin, slow_until_s), ttft_s=0.5)
+    if dead_until_s:
+        traffic(made.store, range(begin, dead_until_s), failed=20)
+    return made
+
+
+def measured(made: Evidence) -> Recovery:
+    return measure_recovery(made, made.faults[0])
+
+
+def test_a_service_that_never_suffered_recovers_at_once() -> None:
+    recovery = measured(run())
+    assert recovery.measured
+    assert recovery.seconds == 0.0
+    assert recovery.time_to_detect_s is None
+
+
+def test_recovery_counts_from_the_revert_to_the_first_good_run() -> None:
+    recovery = measured(run(dead_until_s=102))
+    assert recovery.seconds == 7.0
+    assert recovery.time_to_detect_s == 1.0
+    assert judge_recovery(LIMIT, recovery).state is State.PASS
+    assert "recovered 7 s after the revert" in recovery.sentence
+
+
+def test_latency_counts_and_not_only_tokens() -> None:
+    recovery = measured(run(slow_until_s=110))
+    assert recovery.seconds == 15.0
+    assert judge_recovery(LIMIT, recovery).state is State.FAIL
+
+
+def test_two_good_buckets_are_no_recovery() -> None:
+    made = run(dead_until_s=100)
+    traffic(made.store, range(96, 98))
+    assert measured(made).seconds == 5.0
+
+
+def test_not_recovered_is_censored_and_never_zero() -> None:
+    recovery = measured(run(dead_until_s=125))
+    assert recovery.measured
+    assert recovery.seconds is None
+    assert recovery.watched_s == 30.0
+    verdict = judge_recovery(LIMIT, recovery)
+    assert verdict.state is State.FAIL
+    assert verdict.sentence.startswith("not recovered within the 30 s watched")
+    patient = parse_objective("recovery <= 60s")
+    assert judge_recovery(patient, recovery).state is State.INCONCLUSIVE
+
+
+def test_times_are_monotonic_and_independent_of_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """dynamo PR 3289: a time-zone mix made a recovery of 25,230 s of one of 30 s."""
+    monkeypatch.setenv("TZ", "America/Los_Angeles")
+    assert measured(run(dead_until_s=102)).seconds == 7.0
+
+
+def test_twenty_baseline_buckets_are_needed() -> None:
+    recovery = measured(run(baseline_s=19))
+    assert not recovery.measured
+    assert "20 are needed" in recovery.sentence
+    assert judge_recovery(LIMIT, recovery).state is State.INCONCLUSIVE
+    assert measured(run(baseline_s=20)).measured
+
+
+def test_buckets_are_as_wide_as_fifty_events_need() -> None:
+    made = run()
+    for second in range(125):
+        made.store.counts[second, "*"] = Count(2, 2, 2, 0, 2, 20, 0, 20)
+    assert measured(made).bucket_s == 3.0
+
+
+def test_nothing_is_measured_where_the_scenario_goes_on_at_once() -> None:
+    made = run()
+    made = replace(made, faults=(replace(made.faults[0], recovery_measured=False),))
+    recovery = measured(made)
+    assert not recovery.measured
+    assert judge_recovery(LIMIT, recovery).state is State.INCONCLUSIVE
+
+
+def test_nothing_is_measured_while_another_fault_acts() -> None:
+    made = run()
+    times = {"pause": (65.0, 95.0, 125.0), "jitter": (70.0, 115.0, 125.0)}
+    made = replace(made, segments=segment_map((5, 65), times))
+    assert measured(made).sentence == "not measured: fault jitter was still active"
+
+
+def test_a_later_fault_ends_the_watch() -> None:
+    made = run(dead_until_s=125)
+    times = {"pause": (65.0, 95.0, 125.0), "jitter": (105.0, 115.0, 125.0)}
+    made = replace(made, segments=segment_map((5, 65), times))
+    assert measured(made).watched_s == 10.0
+
+
+def test_an_irreversible_fault_counts_from_its_injection() -> None:
+    made = run(dead_until_s=72)
+    made = replace(
+        made,
+        segments=segment_map((5, 65), {"pause": (65.0, 0.0, 125.0)}, irreversible=["pause"]),
+        faults=(FaultFact("pause", reversible=False, confirmed=True),),
+    )
+    recovery = measured(made)
+    assert recovery.seconds == 7.0
+    assert "after the injection" in recovery.sentence
+
+
+def test_a_fault_never_reverted_has_no_recovery() -> None:
+    made = replace(run(), segments=segment_map((5, 65)))
+    assert not measured(made).measured
+
+
+def test_lost_requests_are_those_of_the_fault_and_its_recovery() -> None:
+    made = run()
+    made.store.counts[70, "pause"] = Count(resolved=20, failed=3)
+    made.store.counts[96, "pause.recovery"] = Count(resolved=20, failed=2)
+    made.store.counts[30, "baseline"] = Count(resolved=20, failed=9)
+    recovery = measured(made)
+    assert recovery.requests_lost == 5
+    assert recovery.sentence.endswith("; 5 requests lost")
+
+
+def test_an_open_watch_ends_with_the_run() -> None:
+    made = run(dead_until_s=125)
+    made.segments.faults["pause"].recovery_end = None
+    made.segments._spans = None
+    assert measured(replace(made, ended_ns=T0_NS + 110 * 10**9)).watched_s == 15.0
