@@ -102,9 +102,7 @@ def _show_end(ended: Ended) -> None:
         err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
     for command in ended.not_undone:
         err.print(Text.assemble(("NOT UNDONE, run by hand: ", "bold red"), command), soft_wrap=True)
-    for name in ended.reports.values():
-        if name.endswith(".html"):
-            out.print(f"report: {ended.folder / name}", soft_wrap=True, highlight=False)
+    out.print(f"report: {ended.folder / ended.reports['report']}", soft_wrap=True, highlight=False)
 
 
 @app.command()
@@ -191,7 +189,7 @@ def report(
     result = load_result(folder)
     names = write_all(result, folder)
     out.print(verdict_table(result))
-    out.print(f"report: {folder / names['report.html']}", soft_wrap=True, highlight=False)
+    out.print(f"report: {folder / names['report']}", soft_wrap=True, highlight=False)
     raise typer.Exit(result.exit_code)
 
 
@@ -230,7 +228,7 @@ def _top(
 def main() -> NoReturn:
     """Entry point: every error becomes one message and its exit code."""
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)  # the code of a typer.Exit
     except ChaosflowError as e:
         err.print(Text.assemble(("error: ", "bold red"), str(e)), soft_wrap=True)
         sys.exit(int(e.exit_code))
@@ -239,7 +237,7 @@ def main() -> NoReturn:
         sys.exit(int(ExitCode.USAGE))
     except (click.Abort, KeyboardInterrupt):
         sys.exit(int(ExitCode.INTERRUPTED))
-    sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,9 @@ from chaosflow.gpu.specs import gpu_named
 from chaosflow.gpu.state import VirtualGpuState
 
 DRAIN_S = 30
+BACKLOG = 4096
+SEND_BUFFER_BYTES = 64 << 10
+"""Of each connection: without a bound the kernel takes 4 MB, 20,000 tokens, before a lag is felt."""
 _log = logging.getLogger("chaosflow.engine")
 
 
@@ -105,7 +108,7 @@ async def _serve(
         service.draining = True
 
     server = _Server(_config(service), drain)
-    stepping.add_done_callback(lambda task: _note_failure(task, service))
+    stepping.add_done_callback(lambda task: _note_failure(task, service, server))
     announcing = asyncio.create_task(_announce(server, options, sockets[0], limits.model))
     try:
         await server.serve(sockets=sockets)
@@ -118,10 +121,12 @@ async def _serve(
     return 130 if server.interrupted else 6 if service.failure else 0
 
 
-def _note_failure(task: asyncio.Task[None], service: Service) -> None:
+def _note_failure(task: asyncio.Task[None], service: Service, server: uvicorn.Server) -> None:
+    """Without steps no stream would ever end: close them all and leave."""
     if not task.cancelled() and (error := task.exception()) is not None:
         service.failure = f"the step loop ended: {error!r}"
         _log.error(service.failure, exc_info=error)
+        server.should_exit = server.force_exit = True
 
 
 def _config(service: Service) -> uvicorn.Config:
@@ -134,7 +139,7 @@ def _config(service: Service) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=4096,
+        backlog=BACKLOG,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=DRAIN_S,
     )
@@ -168,7 +173,9 @@ def _tcp(host: str, port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         listener.bind((host, port))
+        listener.listen(BACKLOG)  # here and not later: two may bind one port, but only one can listen
     except OSError as e:
         listener.close()
         remedy = "stop what listens there, or give --port 0 for any free port"
@@ -179,9 +186,12 @@ def _tcp(host: str, port: int) -> socket.socket:
 def _unix(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     try:
-        if path.is_socket():
-            path.unlink()  # left by a killed engine: a living one would have another run's folder
+        if path.is_socket() and listener.connect_ex(str(path)) != 0:
+            path.unlink()  # left by a killed engine: nobody answers
+            listener.close()
+            listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(path))
+        listener.listen(BACKLOG)
     except OSError as e:
         listener.close()
         raise UsageError(

@@ -93,7 +93,7 @@ def load_scenario(
     if not document.problems and scenario is None:
         _report(document, whole)
     if document.problems or scenario is None:
-        raise ScenarioError(_in_order(document.problems))
+        raise ScenarioError([_hidden(p, secrets) for p in _in_order(document.problems)])
     return _loaded(scenario, params, path, text, document, secrets)
 
 
@@ -119,6 +119,11 @@ def _loaded(
         _document=document,
         _hidden=secrets,
     )
+
+
+def _hidden(problem: Problem, secrets: Secrets) -> Problem:
+    file, message = secrets.hide(problem.file), secrets.hide(problem.message)
+    return Problem(file, problem.line, problem.column, message, secrets.hide(problem.remedy))
 
 
 def _in_order(problems: Sequence[Problem]) -> list[Problem]:

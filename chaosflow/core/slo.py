@@ -94,8 +94,16 @@ class Objective:
             return self.limit if self.lower_is_better else 1.0 - self.limit
         return 1.0 - self.q
 
-    def holds_for(self, segment: str, fault_names: frozenset[str]) -> bool:
-        """Whether a segment (``baseline``, ``jitter``, ``jitter.recovery``) is judged by this objective."""
+    def holds_for(
+        self, segment: str, fault_names: frozenset[str], instants: frozenset[str] = frozenset()
+    ) -> bool:
+        """Whether a segment (``baseline``, ``jitter``, ``jitter.recovery``) is judged by this objective.
+
+        ``instants`` are segments without a length, those of faults that cannot be reverted: what a kill
+        cuts short is lost by definition, so they are judged only where ``during`` names them.
+        """
+        if segment in instants:
+            return self.during == segment
         is_fault = segment in fault_names
         is_recovery = segment.endswith(".recovery") and segment.removesuffix(".recovery") in fault_names
         if segment != "baseline" and not is_fault and not is_recovery:

@@ -18,7 +18,7 @@ from chaosflow.gpu.virtual import VirtualNvml
 
 T = TypeVar("T")
 _one_library = threading.RLock()
-_REFUSED_BESIDE = ("torch", "vllm")
+REFUSED_BESIDE = ("torch", "vllm")
 
 
 class Device:
@@ -121,7 +121,7 @@ def open_nvml(state: Path | None = None) -> Iterator[Nvml]:
 @contextmanager
 def virtual_library(binding: Any, gpu: VirtualGpuState) -> Iterator[None]:
     """Put the virtual GPU where ``binding`` (pynvml) keeps the loaded library, and take it out again."""
-    if loaded := [name for name in _REFUSED_BESIDE if name in sys.modules]:
+    if loaded := [name for name in REFUSED_BESIDE if name in sys.modules]:
         raise CapabilityError(
             "virtual GPU", f"refused in a process that has imported {loaded[0]}", "run it in another process"
         )

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from chaosflow.core.errors import CapabilityError
 from chaosflow.core.host import RUN_VARIABLE, ProcessRef
 from chaosflow.core.scenario import ProcessSpec
+
+_EXEC_LOOKS = 20
+
 
 def pids() -> Iterator[int]:
     """All pids there are now, in no order."""
@@ -198,18 +202,32 @@ def by_listen_port(port: int) -> tuple[ProcessRef, ...]:
 def by_env_marker(run_id: str) -> list[ProcessRef]:
     """All living processes whose environment says that this run started them, ourselves left out."""
     marker = f"{RUN_VARIABLE}={run_id}".encode()
-    refs = []
-    for pid in pids():
-        if pid == os.getpid():
-            continue
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        ref = ProcessRef.of(pid) if marker in environment else None
-        if ref is not None and ref.alive():
-            refs.append(ref)
-    return refs
+    found: list[ProcessRef] = []
+    unread = [pid for pid in pids() if pid != os.getpid()]
+    for _ in range(_EXEC_LOOKS):
+        texts = {pid: _environment(pid) for pid in unread}
+        refs = (ProcessRef.of(pid) for pid, text in texts.items() if text and marker in text.split(b"\0"))
+        found += [ref for ref in refs if ref is not None and ref.alive()]
+        unread = [pid for pid, text in texts.items() if text == b"" and _is_user_process(pid)]
+        if not unread:
+            break
+        time.sleep(0.001)  # in the middle of execve(2) a process has no environment to read
+    return found
+
+
+def _environment(pid: int) -> bytes | None:
+    """None when there is no such process, or it is not ours to look at."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+
+
+def _is_user_process(pid: int) -> bool:
+    """Neither gone, nor a zombie, nor a kernel thread (PF_KTHREAD, field 9 of /proc/<pid>/stat)."""
+    text = _read(Path(f"/proc/{pid}/stat"))
+    fields = text[text.rfind(")") + 2 :].split()
+    return len(fields) > 6 and fields[0] not in ("Z", "X") and not int(fields[6]) & 0x0020_0000
 
 
 def find(spec: ProcessSpec) -> tuple[tuple[ProcessRef, ...], str]:

@@ -48,7 +48,8 @@ class Folder:
         }
         self._fault_names = frozenset(fault_names)
         self._segments = SegmentIndex()
-        self._sheet = CellSheet(worker, t0_ns)
+        relative = frozenset(i for i, o in self._objectives if o.relative)
+        self._sheet = CellSheet(worker, t0_ns, relative)
         gap_objectives = [i for i, o in self._objectives if o.kind is Kind.EVENT_QUANTILE]
         self._gaps = GapFolder(self._sheet, self._segments, self._limits, gap_objectives)
         self._arrivals: list[tuple[int, int | None]] = []
@@ -150,8 +151,8 @@ class Folder:
             return
         track.counted |= 1 << index
         second = self._sheet.second(count.at_ns)
-        for segment in segments:
-            count.add_to(self._sheet.cell(second, segment, index))
+        for cell in self._sheet.cells(second, segments, index):
+            count.add_to(cell)
 
     def _fold_end(self, track: Track, end_ns: int) -> None:
         record, sheet = track.record, self._sheet

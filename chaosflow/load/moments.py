@@ -46,8 +46,9 @@ class Moment:
 class CellSheet:
     """The batch being filled, with the lookups that the hot path needs."""
 
-    def __init__(self, worker: str, t0_ns: int) -> None:
-        self._worker, self._t0_ns = worker, t0_ns
+    def __init__(self, worker: str, t0_ns: int, relative: frozenset[int] = frozenset()) -> None:
+        """``relative``: the objectives whose measure is the baseline; they have no cells in it."""
+        self._worker, self._t0_ns, self._relative = worker, t0_ns, relative
         self._seq = 0
         self._fresh()
 
@@ -72,12 +73,18 @@ class CellSheet:
     def gap_cells(self, moment: Moment, second: int, segments: tuple[str, ...], objective: int) -> list[Cell]:
         cells = moment.gap_cells.get(objective)
         if cells is None:
-            cells = [self.cell(second, segment, objective) for segment in segments]
+            cells = self.cells(second, segments, objective)
             moment.gap_cells[objective] = cells
         return cells
 
-    def cell(self, second: int, segment: str, objective: int) -> Cell:
-        return self._batch.cells.setdefault((second, segment, objective), Cell())
+    def cells(self, second: int, segments: tuple[str, ...], objective: int) -> list[Cell]:
+        """The cells of one objective in those segments."""
+        cells = self._batch.cells
+        return [
+            cells.setdefault((second, segment, objective), Cell())
+            for segment in segments
+            if objective not in self._relative or segment != "baseline"
+        ]
 
     def count(self, second: int, segment: str) -> Count:
         return self._batch.counts.setdefault((second, segment), Count())

@@ -40,8 +40,6 @@ class Measurement:
         )
         self.segments = SegmentMap()
         self.limits: dict[int, tuple[float, float]] = {}
-        self.unresolved: list[str] = []
-        """Relative objectives whose baseline held too few samples to fix a limit."""
         self._limits_done = not any(o.relative for o in self.objectives)
         self.health: dict[str, dict[str, float]] = {}
         self._in_flight: dict[str, int] = {}
@@ -108,9 +106,7 @@ class Measurement:
             pair = relative_limits(
                 objective, self.store.by_segment.get(("baseline", objective.metric)), failed
             )
-            if pair is None:
-                self.unresolved.append(objective.text)
-            else:
+            if pair is not None:  # else the baseline held too few samples, and the verdict says so
                 self.limits[index] = pair
         return self.limits
 
@@ -164,6 +160,7 @@ class Measurement:
             broken=tuple(broken),
             lost_workers=tuple(lost),
             cap_hits=int(sum(h.get("cap_hits", 0) for h in self.health.values())),
+            deadline_s=self._scenario.load.deadline,
             clock_jumps=int(sum(h.get("clock_jumps", 0) for h in self.health.values())),
         )
 

@@ -50,10 +50,6 @@ def judgement_of(
 ) -> Judgement:
     """The verdict; a run that was ended early can at most be what it was ended for."""
     broken = [end.text] if end.why in (Why.BAD_BASELINE, Why.LOST) else []
-    broken += [
-        f"no limit could be fixed for {text!r}: the baseline holds too few samples"
-        for text in measure.unresolved
-    ]
     evidence = measure.evidence(
         records, aborted=end.text if end.why is Why.ABORTED else "", broken=broken, lost=lost
     )

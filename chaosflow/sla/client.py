@@ -21,7 +21,10 @@ _FROM_SCHEDULE = ("ttft", "e2e")
 
 
 def lag_budget_s(evidence: Evidence) -> float:
-    """max(2 ms, 5 % of the tightest limit of a time that counts from the schedule)."""
+    """max(2 ms, 5 % of the tightest limit of a time that counts from the schedule).
+
+    Where no objective limits such a time, the requests' deadline is the limit.
+    """
     limits = []
     for i, objective in enumerate(evidence.objectives):
         if objective.metric not in _FROM_SCHEDULE:
@@ -30,7 +33,7 @@ def lag_budget_s(evidence: Evidence) -> float:
             limits += list(evidence.limits.get(i, ()))
         else:
             limits.append(objective.limit)
-    return max(MIN_BUDGET_S, BUDGET_PART * min(limits, default=0.0))
+    return max(MIN_BUDGET_S, BUDGET_PART * min(limits, default=evidence.deadline_s))
 
 
 def lag_p99_s(histogram: Histogram | None) -> float | None:

@@ -31,7 +31,7 @@ def design_effect(blocks: Sequence[tuple[int, int, int]]) -> float:
     share = k / n
     residuals = [(s, k_i - share * n_i) for s, n_i, k_i in filled]
     own = sum(r * r for _, r in residuals)
-    neighbours = 2 * sum(a * b for (s, a), (next_s, b) in pairwise(residuals) if next_s == s + 1)
+    neighbours = 2 * _BARTLETT * sum(a * b for (s, a), (next_s, b) in pairwise(residuals) if next_s == s + 1)
     variance = (own + max(0.0, neighbours)) * size / (size - 1)
     return max(1.0, variance / (n * share * (1 - share)))
 

@@ -54,6 +54,8 @@ class Evidence:
     lost_workers: tuple[str, ...] = ()
     cap_hits: int = 0
     """Arrivals not carried out because ``max_in_flight`` was reached."""
+    deadline_s: float = 60.0
+    """Of one request: the limit that counts where no objective limits a time."""
     clock_jumps: int = 0
     """Requests during which the wall clock jumped by more than 1 ms."""
 
@@ -74,7 +76,12 @@ class Evidence:
         """The planned segments that an objective is judged in; for ``recovery`` one per fault."""
         if objective.kind is Kind.RECOVERY:
             return [f"{f.name}.recovery" for f in self.faults if _recovery_holds(objective, f.name)]
-        return [s for s in self.segment_names() if objective.holds_for(s, self.fault_names)]
+        return [s for s in self.segment_names() if self.holds_for(objective, s)]
+
+    def holds_for(self, objective: Objective, segment: str) -> bool:
+        """Whether that segment is judged by that objective."""
+        instants = frozenset(f.name for f in self.faults if not f.reversible)
+        return objective.holds_for(segment, self.fault_names, instants)
 
     def alpha(self) -> float:
         """The level of one test: 5 % a run, shared by every objective in every segment it is tested in."""

@@ -128,7 +128,7 @@ def _judge_segment(evidence: Evidence, number: int, segment: str, blocks: Blocks
 def _summed_up(objective: Objective, parts: tuple[SegmentVerdict, ...]) -> ObjectiveVerdict:
     if not parts:
         return ObjectiveVerdict(objective, State.INCONCLUSIVE, "no segment of this run is judged by it")
-    worst = max(parts, key=lambda p: (p.state, p.k_high / p.n if p.n else 0.0))
+    worst = max(parts, key=lambda p: (p.state, _nearness(p)))
     if worst.state is State.PASS and len(parts) > 1:
         sentence = (
             f"holds in all {len(parts)} segments; nearest to its limit in {worst.segment}: {worst.sentence}"
@@ -138,6 +138,13 @@ def _summed_up(objective: Objective, parts: tuple[SegmentVerdict, ...]) -> Objec
         more = f" (and {same} more)" if same else ""
         sentence = f"in {worst.segment}{more}: {worst.sentence}"
     return ObjectiveVerdict(objective, worst.state, sentence, parts)
+
+
+def _nearness(part: SegmentVerdict) -> float:
+    """Larger = nearer to its limit, among the segments of one objective."""
+    if part.allowed_share:
+        return part.k_high / part.n if part.n else 0.0
+    return abs(part.observed or 0.0)
 
 
 def _invalid_reasons(evidence: Evidence) -> list[str]:

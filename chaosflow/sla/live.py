@@ -49,7 +49,7 @@ def _state(evidence: Evidence, index: int, reached: Sequence[Span], alpha: float
     objective = evidence.objectives[index]
     if objective.kind in (Kind.DRIFT, Kind.RECOVERY):
         return None, "told at the end"
-    span = next((s for s in reached if objective.holds_for(s.name, evidence.fault_names)), None)
+    span = next((s for s in reached if evidence.holds_for(objective, s.name)), None)
     if span is None:
         return None, ""
     decision = decide(_blocks(evidence, span, index), objective.allowed_share, alpha)

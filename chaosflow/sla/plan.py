@@ -54,12 +54,13 @@ def shortfalls(
     ``segments``: name -> planned length in s (``baseline``, ``jitter``, ``jitter.recovery``, …).
     """
     found = []
+    instants = frozenset(segment for segment, length_s in segments.items() if length_s <= 0)
     for objective in objectives:
         if objective.kind is Kind.RECOVERY:
             found += _recovery_shortfalls(objective, segments, load)
             continue
         for segment, length_s in segments.items():
-            if objective.holds_for(segment, fault_names):
+            if objective.holds_for(segment, fault_names, instants):
                 short = _shortfall(objective, segment, length_s, load, window_s)
                 found += [short] if short else []
         if objective.relative and (short := _baseline_shortfall(objective, segments, load)):

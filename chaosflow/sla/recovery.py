@@ -120,7 +120,8 @@ def _measured(evidence: Evidence, fault: FaultFact, watch: Seconds, normal: Norm
     if seconds_ is None:
         sentence = f"not recovered within the {seconds(watch.length_s)} watched after the {what}{tail}"
     else:
-        sentence = f"recovered {seconds(seconds_)} after the {what} (resolution {normal.width_s} s){tail}"
+        when = f"{seconds(seconds_)} after" if seconds_ else "at once with"
+        sentence = f"recovered {when} the {what} (to within {normal.width_s} s){tail}"
     detect_s = _time_to_detect(evidence, fault, watch, normal)
     return Recovery(
         fault.name, True, seconds_, watch.length_s, sentence, lost, detect_s, float(normal.width_s)
@@ -171,7 +172,7 @@ def _time_to_detect(evidence: Evidence, fault: FaultFact, watch: Seconds, normal
 
 def judge_recovery(objective: Objective, recovery: Recovery) -> SegmentVerdict:
     """``recovery <= 30s`` for one fault. Not measured, or watched for less than the limit, decides nothing."""
-    allowed = f" ({seconds(objective.limit)} allowed)"
+    allowed = f"; {seconds(objective.limit)} allowed"
     segment = f"{recovery.fault}.recovery"
     if not recovery.measured:
         state, tail = State.INCONCLUSIVE, ""
@@ -180,7 +181,7 @@ def judge_recovery(objective: Objective, recovery: Recovery) -> SegmentVerdict:
     elif recovery.watched_s >= objective.limit:
         state, tail = State.FAIL, allowed
     else:
-        state, tail = State.INCONCLUSIVE, f"{allowed}; watch it for longer: phases.recovery"
+        state, tail = State.INCONCLUSIVE, f"{allowed}: watch it for longer (phases.recovery)"
     return SegmentVerdict(
         segment, state, recovery.sentence + tail, limit=objective.limit, observed=recovery.seconds
     )

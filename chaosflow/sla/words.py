@@ -20,7 +20,7 @@ def percent(share: float) -> str:
 
 
 def signed_percent(change: float) -> str:
-    return f"{100 * change:+.3g} %"
+    return f"{100 * change:+.3g} %" if change else "0 %"
 
 
 def number(count: int) -> str:

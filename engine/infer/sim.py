@@ -19,7 +19,7 @@ from chaosflow.engine.schedule.scheduler import Batch
 from chaosflow.engine.schedule.sequence import Sequence
 from chaosflow.gpu.state import Telemetry, VirtualGpuState
 
-CATCH_UP_NS = 3_000_000
+CATCH_UP_NS = 10_000_000
 """Lateness up to this is made up for; more is a stall of this process, and is not."""
 
 

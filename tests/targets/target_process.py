@@ -56,7 +56,7 @@ def running(
     It dies with this thread (so call it from the main one). What of its children outlives it is killed.
     Raises RuntimeError with the end of its log when it does not get healthy.
     """
-    with _own_cgroup(f"chaosflow-test-{name}-{os.getpid()}") as folders, log.open("wb") as out:
+    with _own_cgroup(f"chaosflow-test-{name}-{port}") as folders, log.open("wb") as out:
         places = [word for folder in folders.values() for word in ("--cgroup", str(folder))]
         start = [sys.executable, "-I", "-S", str(launcher.__file__), "--parent", str(os.getpid()), *places]
         process = subprocess.Popen(

@@ -215,8 +215,8 @@ def _add_tokenizer(writer: gguf.GGUFWriter, tokenizer: Tokenizer) -> None:
     writer.add_token_list(tokens)
     writer.add_token_types([control if token in SPECIAL else normal for token in tokens])
     writer.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in merges])
-    writer.add_eos_token_id(tokenizer.token_to_id(END))
-    writer.add_pad_token_id(tokenizer.token_to_id(PAD))
+    writer.add_eos_token_id(tokens.index(END))
+    writer.add_pad_token_id(tokens.index(PAD))
     writer.add_add_bos_token(False)
     writer.add_chat_template(CHAT_TEMPLATE)
 

@@ -45,7 +45,7 @@ class BandwidthStage(Stage):
         self._toxic = toxic
         self._queue: deque[bytes | bool] = deque()  # a bool is the end: was it a reset?
         self._timer: Timer | None = None
-        self._begun_ns = 0
+        self._busy_since_ns = 0
         self._piece = 0
 
     def feed(self, data: bytes) -> None:
@@ -53,7 +53,8 @@ class BandwidthStage(Stage):
         self._queue.append(data)
         self.hold(len(data))
         if self._timer is None:
-            self._schedule(time.monotonic_ns())
+            self._busy_since_ns = time.monotonic_ns()
+            self._schedule(self._busy_since_ns)
 
     def end(self, *, reset: bool) -> None:
         if self._queue:
@@ -80,18 +81,19 @@ class BandwidthStage(Stage):
         head = self._queue[0]
         bytes_per_s = self._toxic.attributes.rate * 1000
         self._piece = 0 if isinstance(head, bool) else min(len(head), max(1, int(bytes_per_s * _PIECE_S)))
-        self._begun_ns = begin_ns
         due_ns = begin_ns + round(self._piece / bytes_per_s * 1e9)
         self._timer = self.lane.wire.timers.at(due_ns, self._fire)
 
     def _fire(self) -> None:
-        due_ns = self._timer.due_ns if self._timer else time.monotonic_ns()
+        now_ns = time.monotonic_ns()
+        due_ns = self._timer.due_ns if self._timer else now_ns
         self._timer = None
         head = self._queue.popleft()
         if not isinstance(head, bool) and len(head) > self._piece:
             self._queue.appendleft(head[self._piece :])
             head = head[: self._piece]
-        self._toxic.stats.add("busy_s", (time.monotonic_ns() - self._begun_ns) / 1e9)
+        self._toxic.stats.add("busy_s", (now_ns - self._busy_since_ns) / 1e9)
+        self._busy_since_ns = now_ns
         if self._queue:
             self._schedule(due_ns)  # from when it was due, so that a late timer does not slow the link
         self._pass(head)

@@ -51,7 +51,7 @@ def test_openai_client_streams_with_usage(client: openai.OpenAI, engine: Running
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "length"
     assert chunks[-1].choices == []
     assert chunks[-1].usage is not None
-    assert (chunks[-1].usage.prompt_tokens, chunks[-1].usage.completion_tokens) == (2, 12)
+    assert (chunks[-1].usage.prompt_tokens, chunks[-1].usage.completion_tokens) == (3, 12)
     assert len({c.id for c in chunks}) == 1
 
 
@@ -62,7 +62,7 @@ def test_openai_client_without_streaming(client: openai.OpenAI, engine: RunningE
     assert answer.choices[0].message.content is not None
     assert len(answer.choices[0].message.content.split()) == 5
     assert answer.usage is not None
-    assert answer.usage.total_tokens == 7
+    assert answer.usage.total_tokens == 8
     plain = client.completions.create(model=engine.model, prompt="hello", max_tokens=3)
     assert (plain.object, plain.choices[0].finish_reason) == ("text_completion", "length")
     assert len(plain.choices[0].text.split()) == 3

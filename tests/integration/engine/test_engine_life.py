@@ -7,6 +7,7 @@ import json
 import signal
 import statistics
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,12 @@ def gaps_ms(engine: RunningEngine, tokens: int) -> list[float]:
         if b'"content":" ' in line:
             stamps.append(time.monotonic())
     connection.close()
-    return [1000 * (b - a) for a, b in zip(stamps, stamps[1:], strict=False)]
+    return [1000 * (b - a) for a, b in pairwise(stamps)]
+
+
+def undisturbed_ms(engine: RunningEngine, tokens: int) -> float:
+    """The least of four median gaps: other work on this machine can only make them longer."""
+    return min(statistics.median(gaps_ms(engine, tokens)) for _ in range(4))
 
 
 def modelled_ms(mhz: int) -> float:
@@ -74,8 +80,8 @@ def test_sigint_stops_at_once() -> None:
 def test_token_times_follow_the_model() -> None:
     with running_engine() as engine:
         gaps_ms(engine, 16)
-        median = statistics.median(gaps_ms(engine, 128))
-    assert median == pytest.approx(modelled_ms(1980), rel=0.15)
+        best = undisturbed_ms(engine, 64)
+    assert best == pytest.approx(modelled_ms(1980), rel=0.15)
 
 
 @pytest.mark.slow
@@ -108,16 +114,16 @@ def test_a_locked_clock_slows_tokens_by_the_roofline_and_reset_brings_them_back(
         assert capability.simulated
         undo = await atom.plan(host, "throttle")
         assert not await GpuClock.is_active(undo)
-        before = statistics.median(await asyncio.to_thread(gaps_ms, engine, 48))
+        before = await asyncio.to_thread(undisturbed_ms, engine, 24)
         await atom.inject(undo)
         effect = await GpuClock.is_active(undo)
         assert effect, effect.evidence
-        during = statistics.median(await asyncio.to_thread(gaps_ms, engine, 48))
+        during = await asyncio.to_thread(undisturbed_ms, engine, 24)
         again = type(undo).model_validate_json(undo.model_dump_json())
         await GpuClock.revert(again)
         await GpuClock.revert(again)
         assert not await GpuClock.is_active(again)
-        after = statistics.median(await asyncio.to_thread(gaps_ms, engine, 48))
+        after = await asyncio.to_thread(undisturbed_ms, engine, 24)
         return before, during, after
 
     with running_engine("--vgpu-state", str(state)) as engine:

@@ -9,7 +9,6 @@ import time
 
 import psutil
 import pytest
-
 from proxy_rig import echo, median, proxy_to, receive, receive_all, round_trip_ms, server
 
 

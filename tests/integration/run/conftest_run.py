@@ -24,6 +24,19 @@ from chaosflow.core.host import RUN_VARIABLE, state
 CHAOSFLOW = [sys.executable, "-m", "chaosflow.cli"]
 
 
+def _system_python() -> str:
+    """A python3 of our version that any user may run: ours may lie in somebody's home."""
+    path = "/usr/bin/python3"
+    code = "import sys; print(sys.version_info[:2] == %r)" % (sys.version_info[:2],)
+    with contextlib.suppress(OSError):
+        done = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)
+        return path if done.stdout.strip() == "True" else ""
+    return ""
+
+
+SYSTEM_PYTHON = _system_python()
+
+
 def scenario(**changes: Any) -> dict[str, Any]:
     """A short scenario on the included engine; ``changes`` replace top-level keys."""
     base: dict[str, Any] = {

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
-from conftest_run import Place, scenario
+from conftest_run import CHAOSFLOW, SYSTEM_PYTHON, Place, scenario
 
 pytestmark = pytest.mark.slow
 
 JITTER = {"name": "jitter", "type": "proxy.latency", "duration": "3s", "params": {"delay_ms": 30, "jitter_ms": 10}}
 THROTTLE = {"name": "throttle", "type": "cuda_device", "params": {"device_id": 0, "target_freq_mhz": 300, "duration_sec": 4}}
-FREEZE = {"name": "freeze", "type": "process.pause", "duration": "600ms"}
+FREEZE = {"name": "freeze", "type": "process.pause", "duration": "900ms"}
 
 
 def test_a_sequence_of_faults_passes_and_tells_what_was_seen(place: Place) -> None:
@@ -22,7 +24,7 @@ def test_a_sequence_of_faults_passes_and_tells_what_was_seen(place: Place) -> No
             faults=[JITTER, {**THROTTLE, "after": "jitter"}, {**FREEZE, "after": "throttle"}],
             load={"arrival": {"kind": "constant", "rate_per_s": 25}, "prompt_tokens": 16, "output_tokens": 8},
             probes=["engine", "host"],
-            sla={"objectives": ["e2e.p95 <= 8s", "error_rate <= 20%"], "window": "5s"},
+            sla={"objectives": ["e2e.p80 <= 8s", "error_rate <= 20%"], "window": "5s"},
             phases={"warmup": "1s", "baseline": "4s", "recovery": "3s"},
         )
     )
@@ -120,23 +122,20 @@ def test_two_runs_at_once_do_not_meet(place: Place) -> None:
     two = place.start(scenario(name="two", faults=[THROTTLE]))
     assert one.wait() in (0, 3), one.text
     assert two.wait() in (0, 3), two.text
-    assert "heal" not in one.text + two.text, "neither took the other for dead"
+    assert "undid what a killed run left" not in one.text + two.text, "neither took the other for dead"
 
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: drops to another user")
+@pytest.mark.skipif(not SYSTEM_PYTHON, reason="no python3 of this version that another user may run")
 def test_an_ordinary_user_can_run_too(place: Place) -> None:
     """No namespace, no cgroup: the same verdicts on the host's loopback."""
     place.top.chmod(0o777)
     path = place.write(scenario(faults=[JITTER, {**THROTTLE, "after": "jitter.revert"}, {**FREEZE, "after": "throttle.revert"}]))
-    import subprocess
-
-    from conftest_run import CHAOSFLOW
-
     done = subprocess.run(
-        [*CHAOSFLOW, "run", str(path), "--plain", "--runs-dir", str(place.top / "runs")],
-        env={**place.env, "HOME": str(place.top), "USER": "nobody"}, cwd=place.top,
-        user=65534, group=65534, extra_groups=[], capture_output=True, text=True, timeout=90, check=False,
+        [SYSTEM_PYTHON, *CHAOSFLOW[1:], "run", str(path), "--plain", "--runs-dir", str(place.top / "runs")],
+        env={**place.env, "HOME": str(place.top), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        cwd=place.top, user=65534, group=65534, extra_groups=[], capture_output=True, text=True, timeout=90, check=False,
     )  # fmt: skip
     assert done.returncode in (0, 3), done.stdout + done.stderr
     assert "reverted and verified: freeze" in done.stdout

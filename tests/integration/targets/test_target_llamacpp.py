@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llamacpp import llamacpp_server
 from target_process import TargetProcess
 from target_run import (
     FinishedRun,
@@ -15,23 +16,24 @@ from target_run import (
     chaosflow_run,
     scenario_for,
 )
+from tiny_model import TinyModel
 
 TOKENS = 16
 RATE_PER_S = 15
-LOAD = {
+LOAD: dict[str, Any] = {
     "arrival": {"kind": "poisson", "rate_per_s": RATE_PER_S},
     "prompt_tokens": 24,
     "output_tokens": TOKENS,
     "deadline": "20s",
 }
-SLOW_LINE = {
+SLOW_LINE: dict[str, Any] = {
     "name": "slow-line",
     "type": "proxy.latency",
     "duration": "6s",
     "params": {"delay_ms": 30, "jitter_ms": 10},
 }
-FREEZE = {"name": "freeze", "type": "process.pause", "after": "slow-line", "duration": "1s"}
-STARVED = {
+FREEZE: dict[str, Any] = {"name": "freeze", "type": "process.pause", "after": "slow-line", "duration": "1s"}
+STARVED: dict[str, Any] = {
     "name": "starved",
     "type": "host.cpu_quota",
     "after": "freeze",
@@ -43,7 +45,7 @@ STARVED = {
 @pytest.fixture(scope="module")
 def generous(llamacpp: TargetProcess, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     """One run with every fault that this machine allows and limits that a healthy server keeps."""
-    faults: list[dict[str, Any]] = [SLOW_LINE, FREEZE] + ([STARVED] if llamacpp.cpu_cgroup else [])
+    faults: list[dict[str, Any]] = [SLOW_LINE, FREEZE, *([STARVED] if llamacpp.cpu_cgroup else [])]
     scenario = scenario_for(
         llamacpp,
         load=LOAD,
@@ -104,20 +106,44 @@ def test_a_tight_limit_fails_in_the_very_segment_of_the_fault(
     llamacpp: TargetProcess, tmp_path: Path
 ) -> None:
     """k6 2379: a threshold over the whole run dilutes a short fault. /completions: usage on the last choice."""
-    limit = "ttft.p90 <= 15ms during slow-line"
+    limit = "ttft.p90 <= 1s during slow-line"
     scenario = scenario_for(
         llamacpp,
         load={**LOAD, "endpoint": "completions"},
-        phases={"warmup": "2s", "baseline": "6s", "recovery": "2s"},
-        faults=[SLOW_LINE],
-        objectives=["error_rate <= 25%", limit],
+        phases={"warmup": "2s", "baseline": "6s", "recovery": "3s"},
+        # far over the limit, and the limit far over what a busy machine adds: client_lag may be 5 % of it
+        faults=[{**SLOW_LINE, "params": {"delay_ms": 1500, "jitter_ms": 100}}],
+        objectives=["ttft.p90 <= 1s during baseline", limit, "error_rate <= 25%"],
     )
     run = chaosflow_run(scenario, tmp_path, timeout_s=60)
     assert run.exit_code == 1, run.explain()
     assert run.result.state == "fail"
-    assert run.states()[limit] == {"slow-line": "fail"}
-    assert set(run.states()["error_rate <= 25%"].values()) == {"pass"}
+    verdicts = run.states()
+    assert verdicts[limit] == {"slow-line": "fail"}
+    assert verdicts["ttft.p90 <= 1s during baseline"] == {"baseline": "pass"}
+    assert set(verdicts["error_rate <= 25%"].values()) == {"pass"}
     assert "slow-line" in run.result.reason
     assert_faults_worked(run, ["slow-line"])
     assert_every_stream_whole(run, TOKENS, at_least=RATE_PER_S * 8)
     assert_left_alone(llamacpp)
+
+
+@pytest.mark.slow
+def test_a_killed_server_that_nobody_restarts_fails_the_run(tiny_model: TinyModel, tmp_path: Path) -> None:
+    """litmus-go 591: the target is gone when the fault ends. Bounded, and its requests count as failed."""
+    with llamacpp_server(tiny_model, tmp_path) as target:
+        scenario = scenario_for(
+            target,
+            load=LOAD,
+            phases={"warmup": "1s", "baseline": "5s", "recovery": "4s"},
+            faults=[{"name": "crash", "type": "process.kill"}],
+            objectives=["error_rate <= 50%"],
+        )
+        run = chaosflow_run(scenario, tmp_path, timeout_s=60)
+        assert not target.healthy()
+    assert run.exit_code == 1, run.explain()
+    assert run.states()["error_rate <= 50%"]["baseline"] == "pass"
+    assert run.states()["error_rate <= 50%"]["crash.recovery"] == "fail"
+    assert run.segment("crash.recovery").outcomes.get("connect", 0) > 10, run.explain()
+    assert run.fault("crash").confirmed
+    assert not run.fault("crash").reversible

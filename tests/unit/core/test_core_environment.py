@@ -107,3 +107,9 @@ def test_default_is_used_when_unset_or_empty_and_is_no_secret(load, minimal: str
     for env in ({}, {"S": ""}):
         loaded = load(minimal + 'description: "${env:S:-in the file}"\n', env=env)
         assert loaded.redacted()["description"] == "in the file"
+
+
+def test_literal_key_of_an_override_is_not_in_a_problem(problems, minimal: str) -> None:
+    found = problems(minimal, ["target.url=http://h:1/v1", f"target.api_key={CANARY}", "target.api_kay=x"])
+    assert found
+    assert all(CANARY not in line for line in found)

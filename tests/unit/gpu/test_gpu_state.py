@@ -32,7 +32,6 @@ def test_a_lock_by_another_mapping_is_seen_at_once(state: VirtualGpuState) -> No
     assert state.locked_mhz == (300, 300)
     assert state.clock_mhz(busy=True) == state.clock_mhz(busy=False) == 300
     state.unlock()
-    assert state.locked_mhz is None
     assert state.clock_mhz(busy=True) == 1980
 
 
@@ -68,7 +67,7 @@ def test_stale_telemetry_reads_as_idle(state: VirtualGpuState) -> None:
     assert state.busy
     assert state.telemetry().power_mw == 300_000
     state.report(busy, time.monotonic_ns() - 2_000_000_000)  # the engine was killed two seconds ago
-    assert not state.busy
+    assert state.telemetry().utilization_percent == 0
     assert state.telemetry().power_mw == H200.idle_w * 1000
     assert state.telemetry().energy_mj >= 5 + 2 * H200.idle_w * 1000
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,10 +21,13 @@ P95 = parse_objective("ttft.p95 <= 200ms")
 ALPHA = 0.05 / 12
 
 
-def judged(text: str, blocks: Blocks, **more: object) -> SegmentVerdict:
+def judged(text: str, blocks: Blocks, **more: Any) -> SegmentVerdict:
     objective = parse_objective(text)
-    judge = judge_share if objective.metric in ("error_rate", "completeness", "goodput") else judge_quantile
-    return judge(objective, "jitter", blocks, alpha=ALPHA, **more)  # type: ignore[operator,no-any-return]
+    judge: Any = (
+        judge_share if objective.metric in ("error_rate", "completeness", "goodput") else judge_quantile
+    )
+    verdict: SegmentVerdict = judge(objective, "jitter", blocks, alpha=ALPHA, **more)
+    return verdict
 
 
 def test_enough_good_samples_pass_and_the_sentence_has_the_numbers() -> None:

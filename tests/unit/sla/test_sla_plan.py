@@ -72,5 +72,8 @@ def test_recovery_needs_a_baseline_and_time_to_watch() -> None:
 
 
 def test_a_fault_that_is_over_in_an_instant_says_so() -> None:
-    found = shortfalls([parse_objective("ttft.p95 <= 1s")], {"kill": 0.0}, plan(), frozenset({"kill"}))
+    kill = frozenset({"kill"})
+    assert shortfalls([parse_objective("ttft.p95 <= 1s")], {"kill": 0.0}, plan(), kill) == []
+    named = parse_objective("ttft.p95 <= 1s during kill")
+    found = shortfalls([named], {"kill": 0.0}, plan(), kill)
     assert "over in an instant" in found[0].text

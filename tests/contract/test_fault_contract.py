@@ -1,0 +1,148 @@
+"""What every fault atom promises, tried on every one there is, on real processes, cgroups and sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from contract_rigs import NEED_ROOT, RIGS, Rig
+from pydantic import ValidationError
+
+import chaosflow.faults
+from chaosflow.core.fault import FaultAtom, Undo
+from chaosflow.core.registry import Registry
+
+HERE = Path(__file__).parent
+DOCS = HERE.parents[1] / "docs" / "faults.md"
+
+registry: Registry[FaultAtom] = Registry(FaultAtom, "kind", "fault")  # type: ignore[type-abstract]
+registry.scan(chaosflow.faults, "chaosflow.faults")
+_root = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: sets limits of a cgroup of its own"),
+]
+KINDS = [
+    pytest.param(kind, marks=[pytest.mark.slow, *(_root if kind in NEED_ROOT else [])])
+    for kind in registry.names()
+]
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def rig(kind: str) -> Iterator[Rig]:
+    assert kind in RIGS, f"{kind}: give it a rig in contract_rigs.py"
+    with RIGS[kind]() as made:
+        yield made
+
+
+def _act(what: str, rig: Rig, undo: Undo, tmp_path: Path) -> int:
+    file = tmp_path / "undo.json"
+    file.write_text(json.dumps({"params": rig.params, "undo": undo.model_dump()}))
+    return subprocess.run([sys.executable, HERE / "contract_act.py", what, file], timeout=60).returncode
+
+
+def _planned(kind: str, rig: Rig) -> tuple[FaultAtom, Undo]:
+    atom = registry.get(kind).model_validate(rig.params)
+    return atom, asyncio.run(atom.plan(rig.host, "some-name"))
+
+
+@every_kind
+def test_params_come_back_from_json_and_unknown_ones_are_refused(kind: str, rig: Rig) -> None:
+    atom = registry.get(kind).model_validate(rig.params)
+    assert type(atom).model_validate_json(atom.model_dump_json()) == atom
+    with pytest.raises(ValidationError):
+        type(atom).model_validate({**rig.params, "no_such_parameter": 1})
+
+
+@every_kind
+def test_check_and_plan_change_nothing(kind: str, rig: Rig) -> None:
+    before = rig.look()
+    atom, undo = _planned(kind, rig)
+    assert atom.check(rig.host).ok, atom.check(rig.host)
+    assert atom.resource(rig.host)
+    nothing_yet = replace(rig.host.target, included=True, processes=(), cgroups={}, vgpu_state=None)
+    planning = replace(rig.host, planning=True, proxy=None, target=nothing_yet)
+    assert atom.check(planning).ok, atom.check(planning)
+    assert atom.resource(planning)
+    assert rig.look() == before
+    assert Undo.model_validate_json(undo.model_dump_json()) == undo
+    assert bool(undo.manual) == atom.reversible
+
+
+@every_kind
+def test_inject_shows_and_revert_puts_the_prior_state_back_twice(kind: str, rig: Rig) -> None:
+    before = rig.look()
+    atom, undo = _planned(kind, rig)
+    asyncio.run(atom.inject(undo))
+    first = asyncio.run(atom.is_active(undo))
+    assert first, first.evidence
+    rig.drive()
+    effect = asyncio.run(atom.is_active(undo))
+    assert effect, effect.evidence
+    assert re.search(r"\d", effect.evidence), effect.evidence
+    assert rig.look() != before
+    for _ in range(2):
+        asyncio.run(atom.revert(undo))
+        if atom.reversible:
+            assert not asyncio.run(atom.is_active(undo))
+            assert rig.look() == before
+
+
+@every_kind
+def test_an_injection_killed_at_once_is_reverted_by_another_process(
+    kind: str, rig: Rig, tmp_path: Path
+) -> None:
+    """pumba 147: kill -9 leaves the fault in place."""
+    before = rig.look()
+    atom, undo = _planned(kind, rig)
+    assert _act("inject", rig, undo, tmp_path) == -signal.SIGKILL
+    assert asyncio.run(atom.is_active(undo))
+    assert _act("revert", rig, undo, tmp_path) == 0
+    assert _act("revert", rig, undo, tmp_path) == 0
+    if atom.reversible:
+        assert not asyncio.run(atom.is_active(undo))
+        assert rig.look() == before
+
+
+@every_kind
+def test_the_manual_command_undoes_it_without_us(kind: str, rig: Rig) -> None:
+    before = rig.look()
+    atom, undo = _planned(kind, rig)
+    if "curl" in undo.manual and shutil.which("curl") is None:
+        pytest.skip("curl is not installed, and the manual command is one of its")
+    asyncio.run(atom.inject(undo))
+    subprocess.run(["sh", "-c", undo.manual], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    if atom.reversible:
+        assert not asyncio.run(atom.is_active(undo))
+        assert rig.look() == before
+
+
+@every_kind
+def test_reverting_what_was_only_planned_changes_nothing(kind: str, rig: Rig) -> None:
+    """A crash between journal and injection: the journal says more than was done."""
+    before = rig.look()
+    atom, undo = _planned(kind, rig)
+    asyncio.run(atom.revert(undo))
+    assert rig.look() == before
+
+
+@pytest.mark.parametrize("kind", registry.names())
+def test_a_docs_row_names_the_kind_and_every_parameter(kind: str) -> None:
+    rows = [line for line in DOCS.read_text().splitlines() if line.startswith(f"| `{kind}`")]
+    assert len(rows) == 1, f"docs/faults.md needs one row that begins with | `{kind}`"
+    for parameter in registry.get(kind).model_fields:
+        assert f"`{parameter}`" in rows[0], f"{kind}: docs/faults.md does not name {parameter}"
+
+
+def test_there_is_a_rig_for_every_kind() -> None:
+    assert set(RIGS) == set(registry.names())
