@@ -134,7 +134,7 @@ def _bar(frame: Frame, total_s: float) -> RenderableType:
 def _figures(frame: Frame) -> RenderableType:
     table = Table.grid(padding=(0, 3))
     for justify in ("left", "right", "right", "right"):
-        table.add_column(justify=justify)  # type: ignore[arg-type]
+        table.add_column(justify=justify)
     table.add_row(Text("last 10 s", style="dim"), *(Text(q, style="dim") for q in ("p50", "p95", "p99")))
     for metric, values in frame.quantiles.items():
         table.add_row(metric.upper() if metric != "gap" else "gap", *(_ms(v) for v in values))

@@ -170,7 +170,10 @@ def _listening(options: ServeOptions) -> Iterator[list[socket.socket]]:
 
 
 def _tcp(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # the protocol must be named: asyncio sets TCP_NODELAY only where it reads IPPROTO_TCP, and without
+    # it a delayed ACK of 40 ms stands between the role chunk and the first token
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)

@@ -101,8 +101,8 @@ class ProcessPause(FaultAtom):
 
 def _ours(undo: Undo) -> list[ProcessRef]:
     """What this fault stops: known when planned, or in the trees now; never what was stopped before."""
-    known = [ref for ref in from_json(undo.state["ours"]) if ref.alive()]
-    now = in_scope(from_json(undo.state["roots"]), undo.state["scope"])
+    known, roots = from_json(undo.state["ours"]), from_json(undo.state["roots"])
     before = from_json(undo.state["stopped_before"])
-    below = procs.tree(known) if undo.state["scope"] == "tree" else []  # children whose root has died
-    return [ref for ref in dict.fromkeys([*known, *now, *below]) if ref not in before]
+    # known ones count as roots too: a root may have died and left its children behind
+    found = in_scope(dict.fromkeys([*roots, *known]), undo.state["scope"])
+    return [ref for ref in found if ref not in before]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-
 RUN_VARIABLE = "CHAOSFLOW_RUN"
 """Environment variable that every helper of a run carries: its run id."""
 

@@ -1,12 +1,13 @@
 """The first thing that runs in every helper: ties it to its parent, puts it in its place, then execs.
 
-    python -I -S launcher.py --parent PID [--netns-fd N] [--cgroup FOLDER]... -- COMMAND [ARG...]
+    python -I -S launcher.py --parent PID [--netns-fd N] [--cgroup FOLDER]... [--nice N] -- COMMAND [ARG...]
 
 Run as a plain script (standard library only, no site), since each run starts several. The parent must
 start it from its main thread: PR_SET_PDEATHSIG fires when the *thread* that forked ends (prctl(2)).
 A grandchild is not covered by it, hence the cgroup, which the undo kills as a whole.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -32,6 +33,9 @@ def main(argv: list[str]) -> None:
         elif key == "--cgroup":
             with open(os.path.join(value, "cgroup.procs"), "w") as procs:
                 procs.write(str(os.getpid()))
+        elif key == "--nice":
+            with contextlib.suppress(PermissionError):  # without CAP_SYS_NICE it runs like everybody else
+                os.setpriority(os.PRIO_PROCESS, 0, int(value))
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec would hand that on
     try:
         os.execvp(command[0], command)

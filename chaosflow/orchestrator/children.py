@@ -16,6 +16,9 @@ from chaosflow.core.errors import ChaosflowError
 from chaosflow.core.host import RUN_VARIABLE
 from chaosflow.linux import launcher
 
+MEASURING_NICE = -10
+"""For what stands in the measured path: a client that waits for a busy machine measures the machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -75,12 +78,13 @@ async def start_child(
     command: Sequence[str],
     *,
     cgroups: Sequence[Path] = (),
+    nice: int = 0,
     env: Mapping[str, str] | None = None,
     ready_timeout_s: float | None = None,
 ) -> Child:
     """Start ``python -m …`` or any command as a helper of the run.
 
-    With ``ready_timeout_s`` its first line on stdout must be a JSON object, kept as ``ready``.
+    ``nice`` below 0 takes effect only with CAP_SYS_NICE. With ``ready_timeout_s`` its first line on stdout must be a JSON object, kept as ``ready``.
     Raises ChaosflowError with its last words when it dies or stays silent.
     """
     options = ["--parent", str(os.getpid())]
@@ -88,6 +92,8 @@ async def start_child(
     if place.netns_fd is not None:
         options += ["--netns-fd", str(place.netns_fd)]
         descriptors = (place.netns_fd,)
+    if nice:
+        options += ["--nice", str(nice)]
     for folder in cgroups:
         options += ["--cgroup", str(folder)]
     log = place.log_dir / f"{name}.log"

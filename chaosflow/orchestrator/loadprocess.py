@@ -15,7 +15,7 @@ from chaosflow.core.errors import ChaosflowError
 from chaosflow.core.loadlink import API_KEY_VARIABLE, LoadOrder
 from chaosflow.core.segments import Mark
 from chaosflow.core.slots import CellBatch
-from chaosflow.orchestrator.children import Child, Place, start_child
+from chaosflow.orchestrator.children import MEASURING_NICE, Child, Place, start_child
 
 _LINE_BYTES = 64 << 20
 
@@ -50,7 +50,7 @@ class LoadProcess:
         env = {API_KEY_VARIABLE: api_key} if api_key else {}
         command = [sys.executable, "-m", "chaosflow.load", str(order_path), str(socket_path)]
         try:
-            self._child = await start_child(self._place, "load", command, env=env)
+            self._child = await start_child(self._place, "load", command, env=env, nice=MEASURING_NICE)
             await self._await_ready(timeout_s)
         finally:
             server.close()

@@ -19,7 +19,7 @@ from chaosflow.core.scenario import Scenario
 from chaosflow.core.slots import CellBatch
 from chaosflow.linux import cgroup
 from chaosflow.linux.netns import new_network_namespace
-from chaosflow.orchestrator.children import Child, Place, start_child
+from chaosflow.orchestrator.children import MEASURING_NICE, Child, Place, start_child
 from chaosflow.orchestrator.loadprocess import LoadProcess
 from chaosflow.orchestrator.own import OwnCgroup, OwnHelpers
 from chaosflow.orchestrator.target import IncludedEngine, Say, Target, UserServer
@@ -150,7 +150,9 @@ class Stage:
             sys.executable, "-m", "chaosflow.faults.proxy", "--control", str(self._control),
             "--name", "target", "--listen", f"127.0.0.1:{port}", "--upstream", upstream,
         ]  # fmt: skip
-        self._proxy = await start_child(self._place, "proxy", command, ready_timeout_s=15.0)
+        self._proxy = await start_child(
+            self._place, "proxy", command, nice=MEASURING_NICE, ready_timeout_s=15.0
+        )
 
     async def _start_load(self, url: str, connect: tuple[str, int] | None) -> None:
         scenario, spec = self._scenario, self._scenario.target

@@ -104,7 +104,7 @@ def test_resets_are_counted_and_stop_with_the_revert() -> None:
     with server(echo) as port, proxy_to(port) as proxy:
         undo = _inject(ProxyResetPeer(), proxy)
         for _ in range(3):
-            with proxy.connect() as sock, contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            with contextlib.suppress(ConnectionResetError, BrokenPipeError), proxy.connect() as sock:
                 round_trip_ms(sock)
         assert asyncio.run(ProxyResetPeer.is_active(undo)).evidence == "3 of 3 connections reset"
         asyncio.run(ProxyResetPeer.revert(undo))

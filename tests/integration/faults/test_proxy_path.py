@@ -64,8 +64,8 @@ def test_a_slow_reader_stops_the_sender_and_not_the_memory() -> None:
 def test_a_dead_upstream_looks_like_a_reset_and_not_like_an_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = reserved.getsockname()[1]
-    with proxy_to(port) as proxy, proxy.connect() as sock:
-        with pytest.raises(ConnectionResetError):
+    with proxy_to(port) as proxy:
+        with pytest.raises(ConnectionResetError), proxy.connect() as sock:
             sock.recv(1)
         assert proxy.call("GET", "/proxies/target")[1]["stats"]["upstream_failures"] == 1
 

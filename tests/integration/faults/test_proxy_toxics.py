@@ -129,7 +129,7 @@ def test_reset_peer_in_mid_stream_is_a_reset_at_both_ends_and_passes() -> None:
             proxy.add("reset_peer", timeout=0)
             with pytest.raises(ConnectionResetError):
                 receive_all(sock)
-        with proxy.connect() as another, pytest.raises(ConnectionResetError):
+        with pytest.raises(ConnectionResetError), proxy.connect() as another:
             receive_all(another)
         assert proxy.stats()["resets"] == 2
         proxy.remove()
@@ -163,15 +163,15 @@ def test_jitter_keeps_its_spread_on_a_dense_stream(distribution: str) -> None:
     """An order-preserving rate is no answer: it turns 20 ± 10 ms into 28 ± 0.9."""
     with server(echo) as port, proxy_to(port) as proxy, proxy.connect() as sock:
         proxy.add("latency", latency=20, jitter=9, distribution=distribution)
-        reader = threading.Thread(target=receive, args=(sock, 800))
+        reader = threading.Thread(target=receive, args=(sock, 2000))
         reader.start()
-        for _ in range(800):
+        for _ in range(2000):
             sock.sendall(b"x")
-            time.sleep(0.003)
+            time.sleep(0.001)
         reader.join()
         stats = proxy.stats()
-        assert stats["delay_mean_ms"] == pytest.approx(20, abs=5)
-        assert stats["delay_sd_ms"] > 0.6 * stats["requested_sd_ms"]
+        assert stats["delay_mean_ms"] == pytest.approx(20, abs=6)
+        assert stats["delay_sd_ms"] > 0.7 * stats["requested_sd_ms"]
 
 
 @pytest.mark.slow

@@ -106,21 +106,21 @@ def test_a_tight_limit_fails_in_the_very_segment_of_the_fault(
     llamacpp: TargetProcess, tmp_path: Path
 ) -> None:
     """k6 2379: a threshold over the whole run dilutes a short fault. /completions: usage on the last choice."""
-    limit = "ttft.p90 <= 1s during slow-line"
+    limit = "ttft.p90 <= 3s during slow-line"
     scenario = scenario_for(
         llamacpp,
         load={**LOAD, "endpoint": "completions"},
-        phases={"warmup": "2s", "baseline": "6s", "recovery": "3s"},
+        phases={"warmup": "2s", "baseline": "6s", "recovery": "6s"},
         # far over the limit, and the limit far over what a busy machine adds: client_lag may be 5 % of it
-        faults=[{**SLOW_LINE, "params": {"delay_ms": 1500, "jitter_ms": 100}}],
-        objectives=["ttft.p90 <= 1s during baseline", limit, "error_rate <= 25%"],
+        faults=[{**SLOW_LINE, "params": {"delay_ms": 4500}}],
+        objectives=["ttft.p90 <= 3s during baseline", limit, "error_rate <= 25%"],
     )
     run = chaosflow_run(scenario, tmp_path, timeout_s=60)
     assert run.exit_code == 1, run.explain()
     assert run.result.state == "fail"
     verdicts = run.states()
     assert verdicts[limit] == {"slow-line": "fail"}
-    assert verdicts["ttft.p90 <= 1s during baseline"] == {"baseline": "pass"}
+    assert verdicts["ttft.p90 <= 3s during baseline"] == {"baseline": "pass"}
     assert set(verdicts["error_rate <= 25%"].values()) == {"pass"}
     assert "slow-line" in run.result.reason
     assert_faults_worked(run, ["slow-line"])
