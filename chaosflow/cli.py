@@ -10,7 +10,6 @@ from typing import Annotated, NoReturn
 import click
 import orjson
 import typer
-from rich.console import Console
 from rich.text import Text
 
 import chaosflow
@@ -29,7 +28,7 @@ from chaosflow.orchestrator.run import Ended, Options, Run
 from chaosflow.orchestrator.timeline import Timeline, build_timeline, conflicts
 from chaosflow.reports.terminal import verdict_table
 from chaosflow.reports.writer import load_result, write_all
-from chaosflow.views import LiveView, PlainView
+from chaosflow.views import LiveView, PatientConsole, PlainView
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -38,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Chaos engineering and SLA-resilience testing for LLM streaming services.",
 )
-out, err = Console(), Console(stderr=True)
+out, err = PatientConsole(), PatientConsole(stderr=True)
 
 ScenarioArgument = Annotated[
     str, typer.Argument(help="A scenario file, or the bare name of a shipped scenario.")

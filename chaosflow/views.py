@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterable
 
 from rich.console import Console, Group, RenderableType
@@ -25,6 +27,15 @@ STATE_STYLE = {
 _BARS = "▁▂▃▄▅▆▇█"
 _QUIET = {"inject_begin", "revert_begin"}
 _SHOWN_EVENTS = 5
+
+
+class PatientConsole(Console):
+    """Goes on in silence when its reader goes away: rich would end the process, and with it the undo."""
+
+    def on_broken_pipe(self) -> None:
+        self.file = open(os.devnull, "w")  # noqa: SIM115  (until the process ends)
+        with contextlib.suppress(OSError, ValueError):  # what Python itself still has to flush goes there too
+            os.dup2(self.file.fileno(), 2 if self.stderr else 1)
 
 
 class PlainView:

@@ -22,7 +22,7 @@ from chaosflow.core.errors import ChaosflowError, UsageError
 from chaosflow.core.fault import Undo
 
 _PREALLOCATED_BYTES = 1 << 20
-_FILE = "undo.jsonl"
+JOURNAL_FILE = "undo.jsonl"
 _SOCKET_PATH_BYTES = 107  # unix(7): sun_path without its closing zero
 _LONGEST_SOCKET_NAME = "engine.sock"
 
@@ -36,6 +36,11 @@ def state_dir() -> Path:
     if (runtime := os.environ.get("XDG_RUNTIME_DIR")) and os.access(runtime, os.W_OK):
         return Path(runtime) / "chaosflow"
     return Path(f"/tmp/chaosflow-{os.geteuid()}")
+
+
+def folder_of(run_id: str) -> Path:
+    """Where that run's journal and sockets are, or will be."""
+    return state_dir() / run_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class Journal:
     @classmethod
     def create(cls, run_id: str) -> Self:
         """A new journal for a run, locked and preallocated."""
-        folder = state_dir() / run_id
+        folder = folder_of(run_id)
         if len(os.fsencode(folder / _LONGEST_SOCKET_NAME)) > _SOCKET_PATH_BYTES:
             raise UsageError(
                 f"undo journal {folder}", "the path is too long for the sockets in it",
@@ -66,7 +71,7 @@ class Journal:
         try:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.mkdir(mode=0o700)
-            fd = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fd = os.open(folder / JOURNAL_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.posix_fallocate(fd, 0, _PREALLOCATED_BYTES)
         except OSError as e:
@@ -81,7 +86,7 @@ class Journal:
     def open_abandoned(cls, folder: Path) -> Self | None:
         """The journal of a run that is no longer alive, locked; None while its run holds the lock."""
         try:
-            fd = os.open(folder / _FILE, os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(folder / JOURNAL_FILE, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
@@ -144,4 +149,4 @@ def journal_folders() -> Iterator[Path]:
     """All runs that left a journal, alive or not, oldest first."""
     top = state_dir()
     if top.is_dir():
-        yield from sorted(p for p in top.iterdir() if (p / _FILE).exists())
+        yield from sorted(p for p in top.iterdir() if (p / JOURNAL_FILE).exists())

@@ -155,6 +155,7 @@ class Connection:
     def _after(self, exchange: Exchange) -> None:
         if exchange.message_complete:
             self._exchange = None
+            exchange.release()
             if exchange.keep_alive:
                 self._on_free(self)
             else:
@@ -172,6 +173,7 @@ class Connection:
             exchange.ended(now_ns)
         else:
             exchange.fail(outcome, error, now_ns)
+        exchange.release()
 
     def carries(self, exchange: Exchange) -> bool:
         return self._exchange is exchange and not self.closed
@@ -186,7 +188,9 @@ class Connection:
         if self.closed:
             return
         self.closed = True
-        self._exchange = None
+        if self._exchange is not None:
+            self._exchange.release()
+            self._exchange = None
         for watcher in (self._reader, self._writer):
             watcher.stop()
             watcher.close()

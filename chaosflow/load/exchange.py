@@ -129,6 +129,10 @@ class Exchange:
             record.saw_done = True
             self._finish(at_ns)
 
+    def release(self) -> None:
+        """No byte will come any more: break the cycle with the parser, or memory waits for the collector."""
+        del self._http
+
     def ended(self, at_ns: int) -> None:
         """The response ended, or the peer closed in an orderly way."""
         if self.resolved:

@@ -209,7 +209,7 @@ class Session:
         self._send(self._folder.take(until_ns, len(self._in_flight), self._health.gauges(), final=final))
 
     def _write_records(self) -> None:
-        over = False
+        over = noted = False
         while not over:
             over = self._ended.wait(_WRITE_EVERY_S)
             while self._ended_records:
@@ -219,6 +219,9 @@ class Session:
                 gevent.sleep(0)
             # in a thread: a stalled disk stalls nothing else
             gevent.get_hub().threadpool.apply(self._records.drain, kwds={"final": over})
+            if self._records.problem and not noted:
+                noted = True
+                self._note(self._records.problem)
 
     # -- the end
     def _drain(self, sources: list[gevent.Greenlet]) -> None:
@@ -239,8 +242,8 @@ class Session:
         self._fold(_NEVER)
         self._ended.set()
         writing.join(timeout=_KILL_S)
-        if self._records.problem or not writing.dead:
-            self._note(self._records.problem or "raw records: the disk does not answer; they end early")
+        if not writing.dead:
+            self._note("raw records: the disk does not answer; they end early")
         self._send_batch(time.monotonic_ns(), final=True)
         self._client.close()
         self._alarm.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chaosflow.core.clock import NS_PER_S, SystemClock, utc_after, utc_now
-from chaosflow.core.errors import ChaosflowError, ExitCode, MeasurementError, UsageError
+from chaosflow.core.errors import ChaosflowError, ExitCode, MeasurementError, UndoError, UsageError
 from chaosflow.core.fault import FaultAtom
 from chaosflow.core.loader import Loaded
 from chaosflow.core.probe import Probe
@@ -20,11 +20,12 @@ from chaosflow.core.registry import Registry
 from chaosflow.core.result import RunResult
 from chaosflow.core.segments import Mark
 from chaosflow.core.slots import CellBatch
+from chaosflow.orchestrator.claims import claims_of
 from chaosflow.orchestrator.conductor import Conductor
 from chaosflow.orchestrator.heal import heal_all
 from chaosflow.orchestrator.injector import Injector
 from chaosflow.orchestrator.measure import Measurement
-from chaosflow.orchestrator.plan import Row, capability_table, require_faults
+from chaosflow.orchestrator.plan import Row, capability_table, planning_host, require_faults
 from chaosflow.orchestrator.probing import ProbeWatch
 from chaosflow.orchestrator.progress import View
 from chaosflow.orchestrator.recording import Summary, build_result, judgement_of, write_reports
@@ -108,16 +109,21 @@ class Run:
         if refused is not None:
             self._dir.close()
             raise refused
-        return self._judge_and_record(rows)
+        return self._judge_and_record(rows, stage.not_undone)
 
     async def _heal(self) -> None:
         healed = await heal_all(self._atoms)
         for undo in healed.undone:
-            self.view.event(0.0, "heal", f"undid what a killed run left: {undo.kind} {undo.name}")
-        for undo, reason in zip(healed.failed, healed.reasons, strict=False):
-            raise ChaosflowError(
-                "heal", f"an earlier run left something that cannot be undone: {reason}", undo.manual
+            self._tell(0.0, "heal", f"undid what a killed run left: {undo.kind} {undo.name}")
+        if healed.failed:
+            manual = "; ".join(undo.manual for undo in healed.failed)
+            raise UndoError(
+                "heal",
+                f"an earlier run left what cannot be undone: {'; '.join(healed.reasons)}",
+                f"by hand: {manual}",
             )
+        for reason in healed.reasons:
+            self._tell(0.0, "heal", reason)
 
     def _plan(self) -> list[Row]:
         """The capability table; raises CapabilityError before anything is touched."""
@@ -135,7 +141,11 @@ class Run:
         at_s = self._measure.at_s(self._clock.now_ns())
         self.summary.event(at_s, what, text)
         self._dir.event(at_s, what, text)
-        self.view.event(at_s, what, text)
+        self._tell(at_s, what, text)
+
+    def _tell(self, at_s: float, what: str, text: str) -> None:
+        with contextlib.suppress(OSError):  # a terminal that hung up must not stop the undo
+            self.view.event(at_s, what, text)
 
     def _on_lost(self, text: str) -> None:
         self._lost.append(text)
@@ -146,6 +156,7 @@ class Run:
         self._say("start", f"run {self.run_id}")
         await self._stop.unless(
             stage.up(
+                claims=claims_of(self.loaded.atoms, planning_host(self.scenario)),
                 need_proxy=any(atom.needs_proxy for atom in self.loaded.atoms.values()),
                 on_batch=self._on_batch,
                 on_lost=self._on_lost,
@@ -224,7 +235,8 @@ class Run:
             self._measure.settle(now_ns)
             if rule := self._measure.broken_abort_rule():
                 self._stop.ask(Why.ABORTED, rule.text)
-            self.view.frame(self._measure.frame(now_ns, self._conductor.records))
+            with contextlib.suppress(OSError):
+                self.view.frame(self._measure.frame(now_ns, self._conductor.records))
             await asyncio.sleep(1.0 - (self._clock.now_ns() - now_ns) / NS_PER_S % 1.0)
 
     async def _undo(self, stage: Stage) -> None:
@@ -242,11 +254,11 @@ class Run:
         await self._probe_watch.stop()
         await stage.down()
 
-    def _judge_and_record(self, rows: list[Row]) -> Ended:
+    def _judge_and_record(self, rows: list[Row], not_undone: list[str]) -> Ended:
         """Verdict, result and reports; the folder is complete when this returns."""
         end = self._stop.end or End(Why.ERROR, "the run ended without a reason")
         records = self._conductor.records if self._conductor else []
-        not_undone = [r.undo.manual for r in records if r.undo and r.undo_failed]
+        not_undone = [*not_undone, *(r.undo.manual for r in records if r.undo and r.undo_failed)]
         self.summary.notes += self._probe_watch.notes
         self.summary.wall_s = (self._clock.now_ns() - self._began_ns) / NS_PER_S
         self.summary.timeline_s = self.timeline.total_s

@@ -6,23 +6,25 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from chaosflow.core.errors import ChaosflowError
 from chaosflow.core.host import Host, ProxyHandle
-from chaosflow.core.journal import Journal
+from chaosflow.core.journal import Journal, folder_of
 from chaosflow.core.loadlink import LoadOrder
 from chaosflow.core.scenario import Scenario
 from chaosflow.core.slots import CellBatch
 from chaosflow.linux import cgroup
 from chaosflow.linux.netns import new_network_namespace
 from chaosflow.orchestrator.children import MEASURING_NICE, Child, Place, start_child
+from chaosflow.orchestrator.claims import claim
 from chaosflow.orchestrator.loadprocess import LoadProcess
 from chaosflow.orchestrator.own import OwnCgroup, OwnHelpers
 from chaosflow.orchestrator.target import IncludedEngine, Say, Target, UserServer
+from chaosflow.orchestrator.watchlink import WatchLink
 
 ENGINE_PORT, PROXY_PORT = 8000, 8001
 """In a namespace of our own, where nobody else can have them."""
@@ -34,12 +36,13 @@ class Stage:
     def __init__(self, scenario: Scenario, run_id: str, run_dir: Path, logs: Path, say: Say) -> None:
         self._scenario, self._run_id, self._run_dir, self._say = scenario, run_id, run_dir, say
         self._logs = logs
-        self.journal = Journal.create(run_id)
         self._place = Place(run_id, logs)
         self._cgroup_folders: list[Path] = []
-        self._watchdog: Child | None = None
-        self._watchdog_pipe = -1
+        self.not_undone: list[str] = []
+        """Manual commands for what ``down`` could not put back."""
+        self._watch = WatchLink(folder_of(run_id), logs / "watchdog.log")
         self._proxy: Child | None = None
+        self.journal: Journal
         self.target: Target
         self.load: LoadProcess
 
@@ -61,11 +64,15 @@ class Stage:
         self,
         *,
         need_proxy: bool,
+        claims: Mapping[str, str],
         on_batch: Callable[[CellBatch], None],
         on_lost: Callable[[str], None],
         on_dead_watchdog: Callable[[], None],
     ) -> None:
         """Start everything, in parallel where nothing depends on the other. Raises ChaosflowError."""
+        await self._watch.spawn()  # before the journal: whenever we are killed, it is watched or not there
+        self.journal = Journal.create(self._run_id)
+        claim(self.journal.folder, claims)
         self.journal.plan(OwnHelpers.undo(self._run_id))
         if self._scenario.target.engine is not None:
             self._prepare_isolation()
@@ -73,14 +80,14 @@ class Stage:
             self.load = self._load(on_batch, on_lost)
             engine_port = self._scenario.target.engine.port
             await _all(
-                self._start_watchdog(on_dead_watchdog),
+                self._watch.ready(on_dead_watchdog),
                 self.target.start(),
                 self._start_proxy_and_load(need_proxy, f"http://127.0.0.1:{engine_port}/v1"),
             )
         else:
             self.target = UserServer(self._scenario.target)
             self.load = self._load(on_batch, on_lost)
-            await _all(self._start_watchdog(on_dead_watchdog), self.target.start())
+            await _all(self._watch.ready(on_dead_watchdog), self.target.start())
             await self._start_proxy_and_load(need_proxy, self.target.handle().url)
 
     def _load(self, on_batch: Callable[[CellBatch], None], on_lost: Callable[[str], None]) -> LoadProcess:
@@ -110,29 +117,6 @@ class Stage:
         return IncludedEngine(
             spec, self._place, self._cgroup_folders, self.journal.folder, self._scenario.seed, self._say
         )
-
-    async def _start_watchdog(self, on_dead: Callable[[], None]) -> None:
-        read_end, self._watchdog_pipe = os.pipe()
-        log = (self._logs / "watchdog.log").open("ab")
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "chaosflow.watchdog", str(self.journal.folder),
-                stdin=read_end, stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        finally:
-            os.close(read_end)
-            log.close()
-        self._watchdog = Child("watchdog", process, self._logs / "watchdog.log")
-        assert process.stdout
-        if not await process.stdout.readline():
-            raise ChaosflowError("watchdog", "died at its start", self._watchdog.last_words())
-        self._watch_task = asyncio.create_task(self._watch_watchdog(on_dead))
-
-    async def _watch_watchdog(self, on_dead: Callable[[], None]) -> None:
-        assert self._watchdog
-        await self._watchdog.process.wait()
-        if self._watchdog_pipe >= 0:
-            on_dead()
 
     async def _start_proxy_and_load(self, need_proxy: bool, url: str) -> None:
         connect: tuple[str, int] | None = None
@@ -173,36 +157,30 @@ class Stage:
 
     async def down(self) -> None:
         """End every helper, undo what the stage itself made, let the watchdog go. Faults are undone before."""
-        stops = [self.load.stop()] if hasattr(self, "load") else []
-        if hasattr(self, "target"):
-            stops.append(self.target.stop())
-        if self._proxy:
-            stops.append(self._proxy.stop())
+        stops = [part.stop() for name in ("load", "target", "_proxy") if (part := getattr(self, name, None))]
         await asyncio.gather(*stops, return_exceptions=True)
-        for entry in self.journal.pending():
-            await self._undo_own(entry.number, entry.undo.kind)
+        if hasattr(self, "journal"):
+            await self._undo_own()
+            self.journal.close(remove=not self.journal.pending())
         if self._place.netns_fd is not None:
             os.close(self._place.netns_fd)
-        self.journal.close(remove=not self.journal.pending())
-        await self._dismiss_watchdog()
+        await self._watch.dismiss()
 
-    async def _undo_own(self, number: int, kind: str) -> None:
-        entry = next(e for e in self.journal.pending() if e.number == number)
-        for own in (OwnHelpers, OwnCgroup):
-            if own.kind == kind:
-                await own.revert(entry.undo)
-                if not await own.is_active(entry.undo):
-                    self.journal.reverted(number)
-
-    async def _dismiss_watchdog(self) -> None:
-        if self._watchdog is None:
-            return
-        pipe, self._watchdog_pipe = self._watchdog_pipe, -1
-        os.close(pipe)
-        try:
-            await asyncio.wait_for(self._watchdog.process.wait(), 10.0)
-        except TimeoutError:
-            await self._watchdog.stop(0.1)
+    async def _undo_own(self) -> None:
+        """Newest first, like everything; a failure is kept for the exit code and hides no other."""
+        own: dict[str, type[OwnHelpers | OwnCgroup]] = {who.kind: who for who in (OwnHelpers, OwnCgroup)}
+        for entry in self.journal.pending():
+            if (who := own.get(entry.undo.kind)) is None:
+                continue  # a fault, which the injector has tried
+            try:
+                await who.revert(entry.undo)
+                gone = not await who.is_active(entry.undo)
+            except (ChaosflowError, OSError):
+                gone = False
+            if gone:
+                self.journal.reverted(entry.number)
+            else:
+                self.not_undone.append(entry.undo.manual)
 
 
 async def _all(*work: Coroutine[Any, Any, None]) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from chaosflow.faults.proxy import client
@@ -60,21 +58,19 @@ class RunningProxy:
 
 @contextlib.contextmanager
 def proxy_to(port: int, *options: str) -> Iterator[RunningProxy]:
-    folder = Path(tempfile.mkdtemp(prefix="cfproxy-"))
-    control = str(folder / "control")
-    command = [sys.executable, "-m", "chaosflow.faults.proxy", "--control", control, "--seed", "7"]
-    command += ["--upstream", f"127.0.0.1:{port}", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    try:
-        ready = json.loads(process.stdout.readline())
-        host, _, listening = ready["listening"].rpartition(":")
-        yield RunningProxy(process, (host, int(listening)), control)
-    finally:
-        process.terminate()
-        process.wait(10)
-        process.stdout.close()
-        shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(prefix="cfproxy-") as folder:
+        control = f"{folder}/control"
+        command = [sys.executable, "-m", "chaosflow.faults.proxy", "--control", control, "--seed", "7"]
+        command += ["--upstream", f"127.0.0.1:{port}", *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            try:
+                ready = json.loads(process.stdout.readline())
+                host, _, listening = ready["listening"].rpartition(":")
+                yield RunningProxy(process, (host, int(listening)), control)
+            finally:
+                process.terminate()
+                process.wait(10)
 
 
 Handler = Callable[[socket.socket], None]

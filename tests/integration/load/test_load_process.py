@@ -175,6 +175,16 @@ def test_the_cap_on_requests_in_flight_is_named_and_never_silent(
         assert run.batches[-1].health["cap_hits"] == total.scheduled - 5 > 0
 
 
+def test_a_disk_that_takes_no_records_does_not_stop_the_load(tmp_path: Path, server: ScriptedServer) -> None:
+    (tmp_path / "records-0.jsonl.gz").symlink_to("/dev/full")
+    with LoadRun(tmp_path, server.url("good"), {"arrival": POISSON}) as run:
+        run.start()
+        run.run_for(1)
+        assert run.stop() == 0
+        assert "No space left" in run.of_kind("note")[0]["text"]
+        assert run.total().resolved > 10
+
+
 def test_marks_and_limits_reach_the_cells(tmp_path: Path, server: ScriptedServer) -> None:
     objectives = ["ttft.p95 <= 2x baseline"]
     with LoadRun(tmp_path, server.url("good"), {"arrival": POISSON}, objectives) as run:

@@ -27,7 +27,7 @@ CHAOSFLOW = [sys.executable, "-m", "chaosflow.cli"]
 def _system_python() -> str:
     """A python3 of our version that any user may run: ours may lie in somebody's home."""
     path = "/usr/bin/python3"
-    code = "import sys; print(sys.version_info[:2] == %r)" % (sys.version_info[:2],)
+    code = f"import sys; print(sys.version_info[:2] == {sys.version_info[:2]!r})"
     with contextlib.suppress(OSError):
         done = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)
         return path if done.stdout.strip() == "True" else ""
@@ -70,10 +70,23 @@ class Place:
 
     def start(self, data: dict[str, Any], *options: str) -> Running:
         """``chaosflow run`` in the background, in a session of its own."""
-        command = [*CHAOSFLOW, "run", str(self.write(data)), "--plain", "--runs-dir", str(self.top / "runs"), *options]
+        command = [
+            *CHAOSFLOW,
+            "run",
+            str(self.write(data)),
+            "--plain",
+            "--runs-dir",
+            str(self.top / "runs"),
+            *options,
+        ]
         log = (self.top / f"out-{len(self.runs)}.txt").open("w+b")
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=self.env, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=self.env,
+            start_new_session=True,
         )
         running = Running(process, Path(log.name), self)
         log.close()
@@ -87,7 +100,13 @@ class Place:
 
     def chaosflow(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*CHAOSFLOW, *arguments], env=self.env, cwd=self.top, capture_output=True, text=True, timeout=60, check=False
+            [*CHAOSFLOW, *arguments],
+            env=self.env,
+            cwd=self.top,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
 
     def leftovers(self) -> list[str]:
@@ -99,9 +118,16 @@ class Place:
                 continue
             with contextlib.suppress(OSError):
                 environment = (entry / "environ").read_bytes()
-                if f"{RUN_VARIABLE}=".encode() in environment and marker in environment and state(int(entry.name)) not in "ZX":
+                if (
+                    f"{RUN_VARIABLE}=".encode() in environment
+                    and marker in environment
+                    and state(int(entry.name)) not in "ZX"
+                ):
                     found.append(f"process {entry.name} {(entry / 'cmdline').read_bytes()[:120]!r}")
-                if b"chaosflow.watchdog" in (command := (entry / "cmdline").read_bytes()) and marker in command:
+                if (
+                    b"chaosflow.watchdog" in (command := (entry / "cmdline").read_bytes())
+                    and marker in command
+                ):
                     found.append(f"watchdog {entry.name}")
         ids = {p.name for p in (self.top / "runs").glob("*")}
         found += [f"cgroup {p}" for p in Path("/sys/fs/cgroup").glob("**/chaosflow/*") if p.name in ids]
@@ -190,7 +216,10 @@ class Server:
 @pytest.fixture
 def server() -> Iterator[Server]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "chaosflow.engine"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-m", "chaosflow.engine"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert process.stdout
     ready = json.loads(process.stdout.readline())

@@ -12,9 +12,9 @@ from typing import Any
 
 import psutil
 import pytest
+from conftest_run import Place, Running, Server, scenario
 
 from chaosflow.core.host import state
-from conftest_run import Place, Running, Server, scenario
 
 pytestmark = pytest.mark.slow
 
@@ -28,10 +28,26 @@ def busy(server: Server | None = None) -> dict[str, Any]:
         {"name": "freeze", "type": "process.pause", "with": "delay", "duration": "1500ms"},
     ]
     if server is None:
-        faults.append({"name": "clock", "type": "gpu.clock", "with": "delay", "duration": "2s", "params": {"target_freq_mhz": 300}})
+        faults.append(
+            {
+                "name": "clock",
+                "type": "gpu.clock",
+                "with": "delay",
+                "duration": "2s",
+                "params": {"target_freq_mhz": 300},
+            }
+        )
         return scenario(faults=faults)
     if server.cgroup:
-        faults.append({"name": "quota", "type": "host.cpu_quota", "with": "delay", "duration": "2s", "params": {"percent": 50}})
+        faults.append(
+            {
+                "name": "quota",
+                "type": "host.cpu_quota",
+                "with": "delay",
+                "duration": "2s",
+                "params": {"percent": 50},
+            }
+        )
     return scenario(faults=faults, target={"url": server.url, "process": {"pid": server.process.pid}})
 
 
@@ -41,7 +57,12 @@ def orchestrator_children(run: Running) -> dict[str, psutil.Process]:
     for child in psutil.Process(run.process.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):
             line = " ".join(child.cmdline())
-            for word in ("chaosflow.engine", "chaosflow.faults.proxy", "chaosflow.load", "chaosflow.watchdog"):
+            for word in (
+                "chaosflow.engine",
+                "chaosflow.faults.proxy",
+                "chaosflow.load",
+                "chaosflow.watchdog",
+            ):
                 if word in line:
                     found.setdefault(word.rsplit(".", 1)[1], child)
     return found
@@ -49,7 +70,9 @@ def orchestrator_children(run: Running) -> dict[str, psutil.Process]:
 
 @pytest.mark.parametrize("moment", PHASES)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_in_any_phase_undoes_all_and_still_reports(place: Place, moment: str, number: int, code: int) -> None:
+def test_a_signal_in_any_phase_undoes_all_and_still_reports(
+    place: Place, moment: str, number: int, code: int
+) -> None:
     """chaostoolkit 195, 258, 176: no way out without the undo."""
     run = place.start(busy())
     run.until("warm-up" if moment == "baseline" else moment)

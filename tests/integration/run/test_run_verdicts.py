@@ -7,13 +7,21 @@ import subprocess
 import sys
 
 import pytest
-
 from conftest_run import CHAOSFLOW, SYSTEM_PYTHON, Place, scenario
 
 pytestmark = pytest.mark.slow
 
-JITTER = {"name": "jitter", "type": "proxy.latency", "duration": "3s", "params": {"delay_ms": 30, "jitter_ms": 10}}
-THROTTLE = {"name": "throttle", "type": "cuda_device", "params": {"device_id": 0, "target_freq_mhz": 300, "duration_sec": 4}}
+JITTER = {
+    "name": "jitter",
+    "type": "proxy.latency",
+    "duration": "3s",
+    "params": {"delay_ms": 30, "jitter_ms": 10},
+}
+THROTTLE = {
+    "name": "throttle",
+    "type": "cuda_device",
+    "params": {"device_id": 0, "target_freq_mhz": 300, "duration_sec": 4},
+}
 FREEZE = {"name": "freeze", "type": "process.pause", "duration": "900ms"}
 
 
@@ -131,7 +139,11 @@ def test_two_runs_at_once_do_not_meet(place: Place) -> None:
 def test_an_ordinary_user_can_run_too(place: Place) -> None:
     """No namespace, no cgroup: the same verdicts on the host's loopback."""
     place.top.chmod(0o777)
-    path = place.write(scenario(faults=[JITTER, {**THROTTLE, "after": "jitter.revert"}, {**FREEZE, "after": "throttle.revert"}]))
+    path = place.write(
+        scenario(
+            faults=[JITTER, {**THROTTLE, "after": "jitter.revert"}, {**FREEZE, "after": "throttle.revert"}]
+        )
+    )
     done = subprocess.run(
         [SYSTEM_PYTHON, *CHAOSFLOW[1:], "run", str(path), "--plain", "--runs-dir", str(place.top / "runs")],
         env={**place.env, "HOME": str(place.top), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},

@@ -259,7 +259,10 @@ def test_a_relative_limit_counts_from_its_announcement_on_with_two_limits() -> N
     bench.request(1_000, [1_250], 1_400)  # between the limits
     bench.request(1_000, [1_350], 1_400)  # above both
     bench.fold(3_000)
+    bench.request(10, [900], 950)
+    bench.fold(3_001)
     assert bench.total(RELATIVE, "pause") == Cell(2, 1, 1, 2, 2)
+    assert bench.total(RELATIVE, "baseline").n == 0  # the measure, not the measured
 
 
 def test_goodput_heeds_only_objectives_that_hold_for_the_segment() -> None:
