@@ -14,7 +14,9 @@ def main(order_file: str, link_path: str) -> int:
     content = Path(order_file).read_bytes()
     command = [sys.executable, "-m", "chaosflow.load.worker", order_file]
     processes = [  # first of all: they import Locust while we do
-        subprocess.Popen([*command, str(number), str(os.getpid())], stdin=subprocess.PIPE)
+        subprocess.Popen(
+            [*command, str(number), str(os.getpid())], stdin=subprocess.PIPE, pass_fds=_descriptor(order_file)
+        )
         for number in range(json.loads(content)["plan"].get("workers", 1))
     ]
     try:
@@ -22,6 +24,11 @@ def main(order_file: str, link_path: str) -> int:
     finally:
         for process in processes:
             process.kill()
+
+
+def _descriptor(order_file: str) -> tuple[int, ...]:
+    """The inherited descriptor that ``/dev/fd/N`` names: the workers need it too."""
+    return (int(order_file.removeprefix("/dev/fd/")),) if order_file.startswith("/dev/fd/") else ()
 
 
 def _run(content: bytes, processes: list[subprocess.Popen[bytes]], link_path: str) -> int:

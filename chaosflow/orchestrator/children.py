@@ -79,19 +79,20 @@ async def start_child(
     *,
     cgroups: Sequence[Path] = (),
     nice: int = 0,
+    inherit: Sequence[int] = (),
     env: Mapping[str, str] | None = None,
     ready_timeout_s: float | None = None,
 ) -> Child:
     """Start ``python -m …`` or any command as a helper of the run.
 
-    ``nice`` below 0 takes effect only with CAP_SYS_NICE. With ``ready_timeout_s`` its first line on stdout must be a JSON object, kept as ``ready``.
+    ``nice`` below 0 takes effect only with CAP_SYS_NICE; ``inherit`` are further descriptors. With ``ready_timeout_s`` its first line on stdout must be a JSON object, kept as ``ready``.
     Raises ChaosflowError with its last words when it dies or stays silent.
     """
     options = ["--parent", str(os.getpid())]
-    descriptors: tuple[int, ...] = ()
+    descriptors = list(inherit)
     if place.netns_fd is not None:
         options += ["--netns-fd", str(place.netns_fd)]
-        descriptors = (place.netns_fd,)
+        descriptors.append(place.netns_fd)
     if nice:
         options += ["--nice", str(nice)]
     for folder in cgroups:

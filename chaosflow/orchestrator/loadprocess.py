@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,15 +45,19 @@ class LoadProcess:
 
     async def start(self, order: LoadOrder, api_key: str | None, timeout_s: float = 30.0) -> None:
         """Start it and wait until every worker is ready. Raises ChaosflowError."""
-        socket_path, order_path = self._state / "load.sock", self._state / "order.json"
-        order_path.write_text(order.model_dump_json())
+        socket_path = self._state / "load.sock"
+        order_fd = os.memfd_create("order")  # headers and bodies may hold secrets: never on a disk
+        os.write(order_fd, order.model_dump_json().encode())
         server = await asyncio.start_unix_server(self._serve, socket_path, limit=_LINE_BYTES)
         env = {API_KEY_VARIABLE: api_key} if api_key else {}
-        command = [sys.executable, "-m", "chaosflow.load", str(order_path), str(socket_path)]
+        command = [sys.executable, "-m", "chaosflow.load", f"/dev/fd/{order_fd}", str(socket_path)]
         try:
-            self._child = await start_child(self._place, "load", command, env=env, nice=MEASURING_NICE)
+            self._child = await start_child(
+                self._place, "load", command, env=env, nice=MEASURING_NICE, inherit=[order_fd]
+            )
             await self._await_ready(timeout_s)
         finally:
+            os.close(order_fd)
             server.close()
 
     async def _await_ready(self, timeout_s: float) -> None:

@@ -84,13 +84,19 @@ class Link:
 
     def made(self, side: Side) -> None:
         transport = side.transport
-        if side is self.client and transport and self._connect:
-            transport.pause_reading()  # until there is somebody to pass it to
+        if side is self.client and self._connect:
+            # not at once: older Pythons (3.11.2) begin to read just after this, paused or not
+            asyncio.get_running_loop().call_soon(self._wait_for_server)
             self._connect()
         elif self.client.transport and not self._closing:
             self.client.transport.resume_reading()
         elif transport:
             transport.abort()
+
+    def _wait_for_server(self) -> None:
+        """Read nothing from the client until there is somebody to pass it to."""
+        if self.server.transport is None and self.client.transport:
+            self.client.transport.pause_reading()
 
     def lane(self, stream: str) -> Lane:
         return self.upward if stream == "upstream" else self.downward
