@@ -76,6 +76,8 @@ async def revert_verified(undo: Undo, atoms: Registry[FaultAtom]) -> str:
     Raises ChaosflowError when it is still there after several attempts.
     """
     who = reverter(undo.kind, atoms)
+    if not getattr(who, "reversible", True):
+        return "nothing to put back"  # what a kill did cannot be undone, and is_active would say so for ever
     problem = "still in effect"
     for attempt in range(ATTEMPTS):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,18 @@ def test_streams_of_a_server_that_closes_after_each_are_whole(generous: Finished
         if record["outcome"] == "ok":
             assert len(record["event_us"]) == TOKENS, "llama.cpp sends each token in an event of its own"
             assert record["saw_done"], record
+
+
+@pytest.mark.slow
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="host.cpu_quota needs root to limit a foreign cgroup")
+def test_a_cpu_quota_limits_the_foreign_servers_own_cgroup(
+    generous: FinishedRun, llamacpp: TargetProcess
+) -> None:
+    if llamacpp.cpu_cgroup is None:
+        pytest.skip("no cgroup with a cpu controller can be made here")
+    evidence = generous.fault("starved").evidence
+    assert f"30000 of 100000 µs in {llamacpp.cpu_cgroup.name}" in evidence, evidence
 
 
 @pytest.mark.slow
