@@ -102,11 +102,9 @@ def test_a_path_too_long_for_sockets_is_refused_before_anything_starts(
 
 def test_two_journals_lock_independently(state: Path) -> None:
     one, two = Journal.create("r1"), Journal.create("r2")
+    fd = os.open(state / "r1" / "undo.jsonl", os.O_RDWR)
     with pytest.raises(BlockingIOError):
-        fd = os.open(state / "r1" / "undo.jsonl", os.O_RDWR)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        finally:
-            os.close(fd)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(fd)
     one.close(remove=True)
     two.close(remove=True)

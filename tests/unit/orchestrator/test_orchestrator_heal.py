@@ -70,7 +70,9 @@ def test_a_kill_has_nothing_to_put_back_and_does_not_fail_for_ever(sleeper: subp
 
 
 def test_a_reboot_has_undone_what_does_not_survive_it() -> None:
-    abandon(Undo(kind="process.pause", name="freeze", run_id="r1", state={"roots": "never read"}, boot="another"))
+    abandon(
+        Undo(kind="process.pause", name="freeze", run_id="r1", state={"roots": "never read"}, boot="another")
+    )
     healed = asyncio.run(heal_all(load_atoms()))
     assert not healed.failed
     assert list(journal_folders()) == []
