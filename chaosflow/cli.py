@@ -20,6 +20,8 @@ from chaosflow.core.loader import Loaded, load_scenario
 from chaosflow.core.registry import Registry
 from chaosflow.core.schema import json_schema
 from chaosflow.core.template import init_text
+from chaosflow.engine.infer.models import MODELS
+from chaosflow.gpu.specs import GPUS
 from chaosflow.orchestrator import plan as planning
 from chaosflow.orchestrator.catalogue import load_atoms, load_probes
 from chaosflow.orchestrator.guards import check_guards
@@ -56,7 +58,14 @@ def _load(
 ) -> tuple[Loaded, Timeline, Registry[FaultAtom]]:
     """A valid scenario and its timeline; prints warnings. Raises UsageError; touches nothing."""
     atoms = load_atoms()
-    loaded = load_scenario(source, atoms=atoms, shipped=scenarios_dir(), overrides=overrides or [])
+    known = {
+        "probes": load_probes().names(),
+        "target.engine.gpu": list(GPUS),
+        "target.engine.model": list(MODELS),
+    }
+    loaded = load_scenario(
+        source, atoms=atoms, shipped=scenarios_dir(), overrides=overrides or [], known_values=known
+    )
     timeline = build_timeline(loaded.scenario, loaded.atoms)
     guarded = check_guards(loaded.scenario, timeline)
     issues = [*guarded.issues, *conflicts(timeline, planning.planning_host(loaded.scenario))]

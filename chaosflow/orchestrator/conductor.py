@@ -13,6 +13,8 @@ from chaosflow.orchestrator.injector import FaultRecord, Injector
 from chaosflow.orchestrator.stopping import Stop, Why
 from chaosflow.orchestrator.timeline import Step, Timeline
 
+APART_NS = 2_000_000
+"""Between two reverts that are due at one instant: last in, first out."""
 PLAN_AHEAD_NS = NS_PER_S // 4
 """The prior state is read this long before the injection is due."""
 
@@ -39,8 +41,14 @@ class Conductor:
         self.records = [self._record(step, capabilities[step.name]) for step in timeline.steps]
 
     def _record(self, step: Step, capability: Capability) -> FaultRecord:
-        revert_ns = None if step.revert_s is None else self._at(step.revert_s)
+        revert_ns = None if step.revert_s is None else self._at(step.revert_s) + APART_NS * self._later(step)
         return FaultRecord(step.name, step.atom, self._at(step.inject_s), revert_ns, capability)
+
+    def _later(self, step: Step) -> int:
+        """How many faults are to be reverted at the same instant before this one."""
+        steps = self._timeline.steps
+        behind = steps[steps.index(step) + 1 :]
+        return sum(other.revert_s == step.revert_s for other in behind)
 
     def _at(self, seconds: float) -> int:
         return self.zero_ns + int(seconds * NS_PER_S)

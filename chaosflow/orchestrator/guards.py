@@ -127,13 +127,3 @@ def _cap_issues(load: LoadPlan, timeline: Timeline) -> tuple[list[Issue], list[s
                 )
             )
     return issues, warnings
-
-
-def over_cap(load: LoadPlan, requests: int, output_tokens: int) -> str | None:
-    """Which cap a run has reached, in words; None while it is below both. For closed loops, as they run."""
-    if load.max_requests is not None and requests >= load.max_requests:
-        return f"load.max_requests reached ({requests})"
-    tokens = requests * load.prompt_tokens + output_tokens
-    if load.max_tokens is not None and tokens >= load.max_tokens:
-        return f"load.max_tokens reached ({tokens}, prompts counted as planned)"
-    return None

@@ -165,7 +165,7 @@ def _with_measured(step: Step, planned: Mapping[str, Step], by_name: Mapping[str
 
 def _segment_lengths(steps: tuple[Step, ...]) -> dict[str, float]:
     """Lengths as segments.SegmentMap will see them: faults, else the recovery reverted last."""
-    lengths = {s.name: 0.0 for s in steps} | {f"{s.name}.recovery": 0.0 for s in steps}
+    lengths = {s.name: 0.0 for s in steps} | {f"{s.name}.recovery": 0.0 for s in steps if s.recovery_measured}
     edges = {t for s in steps for t in (s.inject_s, s.recovery_begin_s, s.recovery_end_s)}
     for begin, end in pairwise(sorted(edges)):
         acting = [s for s in steps if s.inject_s <= begin < (s.revert_s or s.inject_s)]
@@ -174,7 +174,8 @@ def _segment_lengths(steps: tuple[Step, ...]) -> dict[str, float]:
             lengths[step.name] += end - begin
         if not acting and watched:
             last = max(watched, key=lambda s: s.recovery_begin_s)
-            lengths[f"{last.name}.recovery"] += end - begin
+            if last.recovery_measured:
+                lengths[f"{last.name}.recovery"] += end - begin
     return lengths
 
 

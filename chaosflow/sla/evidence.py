@@ -75,7 +75,13 @@ class Evidence:
     def segments_of(self, objective: Objective) -> list[str]:
         """The planned segments that an objective is judged in; for ``recovery`` one per fault."""
         if objective.kind is Kind.RECOVERY:
-            return [f"{f.name}.recovery" for f in self.faults if _recovery_holds(objective, f.name)]
+            # a recovery that the scenario does not watch is asked for only by its own name
+            named = (objective.during or "").removesuffix(".recovery")
+            return [
+                f"{f.name}.recovery"
+                for f in self.faults
+                if recovery_holds(objective, f.name) and (f.recovery_measured or named == f.name)
+            ]
         return [s for s in self.segment_names() if self.holds_for(objective, s)]
 
     def holds_for(self, objective: Objective, segment: str) -> bool:
@@ -89,7 +95,8 @@ class Evidence:
         return 0.05 / max(1, tests)
 
 
-def _recovery_holds(objective: Objective, fault: str) -> bool:
+def recovery_holds(objective: Objective, fault: str) -> bool:
+    """Whether a recovery objective speaks of that fault."""
     return objective.during in (None, "faults", "recovery", fault, f"{fault}.recovery")
 
 

@@ -10,6 +10,7 @@ from chaosflow.core.scenario import ClosedArrival, LoadPlan
 from chaosflow.core.slo import Kind, Objective
 from chaosflow.sla.binomial import smallest_n
 from chaosflow.sla.drift import MIN_WINDOWS, smallest_limit
+from chaosflow.sla.evidence import recovery_holds
 from chaosflow.sla.recovery import MIN_BASELINE_BUCKETS, RUN_LENGTH, SAMPLES_PER_BUCKET
 from chaosflow.sla.spans import window_length_s
 from chaosflow.sla.words import number, percent, quantile_name, seconds
@@ -141,7 +142,10 @@ def _recovery_shortfalls(
         )
         found.append(Shortfall(objective, "baseline", have, MIN_BASELINE_BUCKETS, text))
     for segment, length_s in segments.items():
-        if segment.endswith(".recovery") and length_s < RUN_LENGTH * width_s:
+        fault = segment.removesuffix(".recovery")
+        if fault == segment or not recovery_holds(objective, fault):
+            continue
+        if length_s < RUN_LENGTH * width_s:
             text = (
                 f"{objective.text}: cannot pass in {segment}: {seconds(length_s)} hold fewer than "
                 f"{RUN_LENGTH} buckets of {width_s} s; lengthen phases.recovery"
