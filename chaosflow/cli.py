@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
-import click
 import orjson
 import typer
 from rich.text import Text
@@ -100,6 +100,7 @@ def run(
     with LiveView(out, loaded.scenario.name, timeline.total_s) if live else PlainView(out) as view:
         job = Run(loaded, timeline, atoms, load_probes(), Options(runs_dir, command), view)
         ended = asyncio.run(job.execute())
+    _interruptible()  # the run had handlers of its own
     _show_end(ended)
     raise typer.Exit(int(ended.exit_code))
 
@@ -235,17 +236,18 @@ def _top(
 
 def main() -> NoReturn:
     """Entry point: every error becomes one message and its exit code."""
+    _interruptible()
     try:
-        code = app(standalone_mode=False)  # the code of a typer.Exit
+        app()
     except ChaosflowError as e:
         err.print(Text.assemble(("error: ", "bold red"), str(e)), soft_wrap=True)
         sys.exit(int(e.exit_code))
-    except click.ClickException as e:
-        e.show()
-        sys.exit(int(ExitCode.USAGE))
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(int(ExitCode.INTERRUPTED))
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(0)
+
+
+def _interruptible() -> None:
+    """Ctrl-C outside of a run, where nothing is to be undone: leave at once, without a traceback."""
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(int(ExitCode.INTERRUPTED)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ A disk that fills up in mid-run stops the writing, not the run: the first failur
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import secrets
@@ -119,7 +120,10 @@ class RunDir:
                     file.flush()
 
         if not self._guarded(name, write):
-            self._files[name] = None  # given up: half a line is worse than none
+            file, self._files[name] = self._files.get(name), None  # given up: half a line is worse than none
+            if file is not None:
+                with contextlib.suppress(OSError):
+                    file.close()
 
     def _guarded(self, name: str, work: Callable[[], Any]) -> bool:
         try:

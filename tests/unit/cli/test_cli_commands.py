@@ -1,0 +1,103 @@
+"""The commands that touch nothing: what they print and what they exit with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHAOSFLOW = [sys.executable, "-m", "chaosflow.cli"]
+
+
+def chaosflow(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*CHAOSFLOW, *arguments], capture_output=True, text=True, timeout=60, cwd=cwd, check=False
+    )
+
+
+@pytest.mark.slow
+def test_a_shipped_scenario_validates_by_its_bare_name() -> None:
+    done = chaosflow("validate", "quickstart", "--strict")
+    assert done.returncode == 0, done.stderr
+    assert "valid" in done.stdout
+
+
+@pytest.mark.slow
+def test_all_problems_are_printed_at_once_and_exit_2(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(
+        "name: x\ntarget: {engine: {}}\nload: {arrival: {kind: poison, rate_per_s: 4}, promt_tokens: 3}\nsla: {objectives: [ttft.p99 < 3]}\n"
+    )
+    done = chaosflow("validate", str(path))
+    assert done.returncode == 2
+    assert "bad.yaml:3:" in done.stderr
+    assert "prompt_tokens" in done.stderr
+    assert "bad.yaml:4:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_an_unknown_command_option_or_scenario_exits_2() -> None:
+    assert chaosflow("rnu").returncode == 2
+    assert chaosflow("run", "--nope").returncode == 2
+    done = chaosflow("run", "quickstrat")
+    assert done.returncode == 2
+    assert "quickstart" in done.stderr, "keptn-like silence is no answer: a near name is named"
+
+
+@pytest.mark.slow
+def test_init_writes_a_valid_scenario_and_never_overwrites(tmp_path: Path) -> None:
+    assert chaosflow("init", cwd=tmp_path).returncode == 0
+    assert chaosflow("validate", "scenario.yaml", cwd=tmp_path).returncode == 0
+    again = chaosflow("init", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+
+
+@pytest.mark.slow
+def test_the_schema_is_json_schema() -> None:
+    import jsonschema
+
+    schema = json.loads(chaosflow("schema").stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["faults", "probes", "scenarios"])
+def test_lists_show_what_there_is(what: str) -> None:
+    done = chaosflow("list", what)
+    assert done.returncode == 0, done.stderr
+    expected = {"faults": "process.pause", "probes": "engine", "scenarios": "quickstart"}[what]
+    assert expected in done.stdout
+
+
+@pytest.mark.slow
+def test_a_dry_run_shows_timeline_and_undo_and_makes_no_folder(tmp_path: Path) -> None:
+    done = chaosflow("run", "quickstart", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in ("baseline", "process.pause", "recovery", "kill -CONT"):
+        assert word in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_fault_that_cannot_work_stops_everything_before_it_begins(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "target: {url: 'http://127.0.0.1:9/v1'}\nload: {arrival: {kind: constant, rate_per_s: 1}}\n"
+        "faults: [{name: freeze, type: process.pause, duration: 1s}]\nsla: {objectives: ['error_rate <= 1%']}\n"
+    )
+    done = chaosflow("run", str(path), cwd=tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "freeze" in done.stderr
+    assert "process" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_help_and_version_work_without_side_effects() -> None:
+    assert "run" in chaosflow("--help").stdout
+    assert chaosflow("--version").stdout.startswith("chaosflow 0.")

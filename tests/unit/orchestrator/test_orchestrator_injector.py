@@ -1,0 +1,150 @@
+"""The injector: journal first, effect verified, LIFO undo, never a pass for what did not land."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from chaosflow.core.clock import SystemClock
+from chaosflow.core.fault import Capability, Effect, FaultAtom, Undo
+from chaosflow.core.host import Host, TargetHandle
+from chaosflow.core.journal import Journal
+from chaosflow.core.registry import Registry
+from chaosflow.core.segments import Mark
+from chaosflow.orchestrator import injector as module
+from chaosflow.orchestrator.injector import FaultRecord, Injector
+
+WORLD: dict[str, str] = {}
+LOG: list[str] = []
+
+
+class FlagFault(FaultAtom):
+    """Sets a flag in a dictionary: a world small enough to look at whole."""
+
+    kind: ClassVar[str] = "test.flag"
+    works: bool = True
+    reverts: bool = True
+
+    def check(self, host: Host) -> Capability:
+        return Capability.yes()
+
+    async def plan(self, host: Host, name: str) -> Undo:
+        return Undo(
+            kind=self.kind,
+            name=name,
+            run_id=host.run_id,
+            state={"reverts": self.reverts},
+            manual=f"unset {name}",
+        )
+
+    async def inject(self, undo: Undo) -> None:
+        LOG.append(f"inject {undo.name}")
+        if self.works:
+            WORLD[undo.name] = "on"
+
+    @staticmethod
+    async def is_active(undo: Undo) -> Effect:
+        return Effect(undo.name in WORLD, f"flag is {WORLD.get(undo.name, 'off')}")
+
+    @staticmethod
+    async def revert(undo: Undo) -> None:
+        LOG.append(f"revert {undo.name}")
+        if undo.state["reverts"]:
+            WORLD.pop(undo.name, None)
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.journal = Journal.create("r1")
+        self.atoms: Registry[FaultAtom] = Registry(FaultAtom, "kind", "fault")  # type: ignore[type-abstract]
+        self.atoms._register(FlagFault)
+        self.marks: list[Mark] = []
+        self.injector = Injector(self.journal, self.atoms, SystemClock(), self.marks.append)
+
+    async def do(self, name: str, atom: FlagFault) -> FaultRecord:
+        record = FaultRecord(name, atom, 0, 1, Capability.yes())
+        await self.injector.prepare(record, Host("r1", TargetHandle(True, "http://x/v1")))
+        assert self.journal.pending()[0].undo.name == name, "on disk before anything changes"
+        assert name not in WORLD
+        await self.injector.inject(record)
+        return record
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    WORLD.clear()
+    LOG.clear()
+    monkeypatch.setattr(module, "VERIFY_FOR_S", 0.05)
+    with tempfile.TemporaryDirectory(prefix="cf-") as folder:
+        monkeypatch.setenv("CHAOSFLOW_STATE_DIR", folder)
+        made = Rig()
+        yield made
+        made.journal.close(remove=False)
+        assert Path(folder).exists()
+
+
+def test_undo_is_last_in_first_out_and_happens_once(rig: Rig) -> None:
+    async def play() -> None:
+        await rig.do("a", FlagFault())
+        await rig.do("b", FlagFault())
+        await asyncio.gather(rig.injector.revert_all(), rig.injector.revert_all())
+
+    asyncio.run(play())
+    assert LOG == ["inject a", "inject b", "revert b", "revert a"]
+    assert WORLD == {}
+    assert rig.journal.pending() == []
+
+
+def test_a_call_that_succeeds_without_effect_is_not_confirmed(rig: Rig) -> None:
+    """chaosd 273, open-gpu-kernel-modules 1314: success reported, nothing in effect."""
+    record = asyncio.run(rig.do("a", FlagFault(works=False)))
+    assert not record.confirmed
+    assert "not in effect" in record.error
+    assert "flag is off" in record.error
+
+
+def test_an_effect_that_is_lost_in_mid_fault_is_seen(rig: Rig) -> None:
+    async def play() -> FaultRecord:
+        record = await rig.do("a", FlagFault())
+        assert record.confirmed
+        WORLD.clear()
+        await rig.injector.look_again(record)
+        return record
+
+    record = asyncio.run(play())
+    assert not record.confirmed
+    assert "lost" in record.error
+
+
+def test_a_revert_without_effect_is_told_with_the_manual_command_and_hides_no_other(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pumba: a revert that only warns and returns success; krkn: any failure counts."""
+    monkeypatch.setattr("chaosflow.orchestrator.heal.ATTEMPTS", 2)
+
+    async def play() -> tuple[FaultRecord, FaultRecord]:
+        first = await rig.do("a", FlagFault())
+        stuck = await rig.do("b", FlagFault(reverts=False))
+        await rig.injector.revert_all()
+        return first, stuck
+
+    first, stuck = asyncio.run(play())
+    assert stuck.undo_failed
+    assert "unset b" in stuck.error
+    assert first.reverted, "chaostoolkit: the failure of one does not skip the rest"
+    assert [e.undo.name for e in rig.journal.pending()] == ["b"], "kept for heal"
+
+
+def test_marks_bracket_every_change(rig: Rig) -> None:
+    async def play() -> None:
+        record = await rig.do("a", FlagFault())
+        await rig.injector.revert(record)
+
+    asyncio.run(play())
+    assert [m.kind.value for m in rig.marks] == ["inject_begin", "inject_ack", "revert_begin", "revert_ack"]
+    assert rig.marks == sorted(rig.marks, key=lambda m: m.at_ns)
