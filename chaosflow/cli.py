@@ -28,6 +28,7 @@ from chaosflow.orchestrator.guards import check_guards
 from chaosflow.orchestrator.heal import heal_all
 from chaosflow.orchestrator.run import Ended, Options, Run
 from chaosflow.orchestrator.timeline import Timeline, build_timeline, conflicts
+from chaosflow.reports.schema import result_schema
 from chaosflow.reports.terminal import verdict_table
 from chaosflow.reports.writer import load_result, write_all
 from chaosflow.views import LiveView, PatientConsole, PlainView
@@ -125,9 +126,12 @@ def validate(scenario: ScenarioArgument, overrides: SetOption = None, strict: St
 
 
 @app.command()
-def schema() -> None:
+def schema(
+    result: Annotated[bool, typer.Option("--result", help="That of result.json instead.")] = False,
+) -> None:
     """Print the JSON schema of scenarios, for editors."""
-    sys.stdout.write(orjson.dumps(json_schema(load_atoms()), option=orjson.OPT_INDENT_2).decode() + "\n")
+    found = result_schema() if result else json_schema(load_atoms())
+    sys.stdout.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
 @app.command()
@@ -205,20 +209,33 @@ def report(
 _FORWARD = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
+def _own_arguments(command: str) -> list[str]:
+    """What stands behind a command whose program reads its own options, ``--`` included."""
+    return sys.argv[sys.argv.index(command) + 1 :]
+
+
 @app.command(context_settings=_FORWARD, add_help_option=False)
-def serve(context: typer.Context) -> None:
+def serve() -> None:
     """Serve the included engine (OpenAI-compatible); --help shows its options."""
     from chaosflow.engine.__main__ import main as engine_main
 
-    raise typer.Exit(engine_main(context.args))
+    raise typer.Exit(engine_main(_own_arguments("serve")))
 
 
 @app.command(context_settings=_FORWARD, add_help_option=False)
-def proxy(context: typer.Context) -> None:
+def proxy() -> None:
     """Run the fault proxy alone; --help shows its options."""
     from chaosflow.faults.proxy.__main__ import main as proxy_main
 
-    raise typer.Exit(proxy_main(context.args))
+    raise typer.Exit(proxy_main(_own_arguments("proxy")))
+
+
+@app.command(context_settings=_FORWARD, add_help_option=False)
+def vgpu() -> None:
+    """Run a Python tool on a virtual GPU: vgpu STATE -- COMMAND; --help shows its options."""
+    from chaosflow.gpu.__main__ import main as vgpu_main
+
+    raise typer.Exit(vgpu_main(_own_arguments("vgpu")))
 
 
 def _version(value: bool) -> None:

@@ -44,7 +44,7 @@ def scenario(**changes: Any) -> dict[str, Any]:
         "name": "t",
         "target": {"engine": {"backend": "sim"}},
         "load": {"arrival": {"kind": "constant", "rate_per_s": 12}, "prompt_tokens": 16, "output_tokens": 8},
-        "phases": {"warmup": "500ms", "baseline": "3s", "recovery": "1s"},
+        "phases": {"warmup": "300ms", "baseline": "1700ms", "recovery": "700ms"},
         "faults": [],
         "probes": [],
         "sla": {"objectives": ["error_rate <= 90%"], "window": "5s"},
