@@ -106,6 +106,6 @@ def test_help_and_version_work_without_side_effects() -> None:
 @pytest.mark.slow
 def test_a_tool_sees_the_virtual_gpu_behind_the_real_binding(tmp_path: Path) -> None:
     code = "import pynvml as p; p.nvmlInit(); print(p.nvmlDeviceGetName(p.nvmlDeviceGetHandleByIndex(0)))"
-    done = chaosflow("vgpu", str(tmp_path / "gpu"), "--", sys.executable, "-c", code)
+    done = chaosflow("vgpu", str(tmp_path / "gpu"), "--gpu", "h200", "--", sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr
     assert "H200" in done.stdout
