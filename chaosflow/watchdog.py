@@ -7,6 +7,8 @@ only the orchestrator holds: end of file means that the orchestrator is gone, ho
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
 import sys
 import time
@@ -27,8 +29,8 @@ def main(argv: list[str]) -> int:
         signal.signal(number, signal.SIG_IGN)  # a shutdown reaches us last of all
     folder = Path(argv[0])
     atoms = load_atoms()  # now, not when every millisecond counts
-    sys.stdout.write('{"watching": true}\n')
-    sys.stdout.flush()
+    with contextlib.suppress(OSError):  # whoever waits for this line may be dead by now
+        os.write(sys.stdout.fileno(), b'{"watching": true}\n')
     while sys.stdin.buffer.read(1):
         pass
     return asyncio.run(_heal(folder, atoms))
@@ -48,7 +50,8 @@ async def _heal(folder: Path, atoms: Registry[FaultAtom]) -> int:
         ) in healed.undone:  # what was in mid-fork or mid-inject when its parent died may have come back
             await revert_verified(undo, atoms)
     for reason in healed.reasons:
-        sys.stderr.write(f"watchdog: {reason}\n")
+        with contextlib.suppress(OSError):  # a full disk under its log
+            sys.stderr.write(f"watchdog: {reason}\n")
     return 1 if healed.failed else 0
 
 

@@ -111,7 +111,7 @@ class Place:
 
     def leftovers(self) -> list[str]:
         """Everything of this place's runs that is still in the world, in words."""
-        found = [f"journal {p.name}" for p in (self.top / "s").glob("*/undo.jsonl")]
+        found = [f"journal {p}" for p in (self.top / "s").glob("*/undo.jsonl")]
         marker = str(self.top).encode()
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit() or int(entry.name) == os.getpid():

@@ -1,0 +1,101 @@
+"""The watchdog alone: whatever happens to those it talks to, it heals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaosflow.core.fault import Undo
+from chaosflow.core.host import ProcessRef, state
+from chaosflow.core.journal import Journal
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def state_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="cf-") as folder:
+        monkeypatch.setenv("CHAOSFLOW_STATE_DIR", folder)
+        yield Path(folder)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+def abandoned_pause(process: subprocess.Popen[bytes]) -> Path:
+    """The journal of a run that stopped a process and was killed."""
+    ref = ProcessRef.of(process.pid)
+    assert ref
+    journal = Journal.create("r1")
+    journal.plan(
+        Undo(
+            kind="process.pause",
+            name="freeze",
+            run_id="r1",
+            state={"roots": [ref.to_json()], "scope": "tree", "already_stopped": []},
+        )
+    )
+    os.kill(process.pid, signal.SIGSTOP)
+    journal.close(remove=False)
+    return journal.folder
+
+
+def watchdog(folder: Path, **streams: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "chaosflow.watchdog", str(folder)], stdin=subprocess.DEVNULL, **streams
+    )
+
+
+def test_an_orchestrator_killed_before_the_watchdog_was_up(
+    state_dir: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    """Nobody is left to read its first line: it must not die of that."""
+    folder = abandoned_pause(sleeper)
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = watchdog(folder, stdout=writer, stderr=subprocess.DEVNULL)
+    os.close(writer)
+    assert process.wait(30) == 0
+    assert state(sleeper.pid) in "SR"
+    assert not folder.exists()
+
+
+def test_a_log_on_a_full_disk_is_no_obstacle(state_dir: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    folder = abandoned_pause(sleeper)
+    with open("/dev/full", "wb") as full:
+        process = watchdog(folder, stdout=full.fileno(), stderr=full.fileno())
+    assert process.wait(30) == 0
+    assert state(sleeper.pid) in "SR"
+
+
+def test_nothing_to_watch_is_nothing_to_do(state_dir: Path) -> None:
+    assert watchdog(state_dir / "never", stdout=subprocess.DEVNULL).wait(30) == 0
+
+
+def test_terminal_signals_do_not_reach_it(state_dir: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    folder = abandoned_pause(sleeper)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "chaosflow.watchdog", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin
+    assert process.stdout
+    assert process.stdout.readline()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        process.send_signal(number)
+    process.stdin.close()
+    assert process.wait(30) == 0
+    process.stdout.close()
+    assert state(sleeper.pid) in "SR"
