@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -12,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from chaosflow.core.fault import Undo
-from chaosflow.core.host import ProcessRef, state
+from chaosflow.core.host import Host, ProcessRef, TargetHandle, state
 from chaosflow.core.journal import Journal
+from chaosflow.orchestrator.catalogue import load_atoms
 
 pytestmark = pytest.mark.slow
 
@@ -37,15 +38,10 @@ def abandoned_pause(process: subprocess.Popen[bytes]) -> Path:
     """The journal of a run that stopped a process and was killed."""
     ref = ProcessRef.of(process.pid)
     assert ref
+    host = Host("r1", TargetHandle(False, "http://127.0.0.1:1/v1", processes=(ref,)))
+    undo = asyncio.run(load_atoms().get("process.pause")().plan(host, "freeze"))
     journal = Journal.create("r1")
-    journal.plan(
-        Undo(
-            kind="process.pause",
-            name="freeze",
-            run_id="r1",
-            state={"roots": [ref.to_json()], "scope": "tree", "already_stopped": []},
-        )
-    )
+    journal.plan(undo)
     os.kill(process.pid, signal.SIGSTOP)
     journal.close(remove=False)
     return journal.folder
