@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
+import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -20,6 +24,7 @@ from chaosflow.core.loader import Loaded, load_scenario
 from chaosflow.core.registry import Registry
 from chaosflow.core.schema import json_schema
 from chaosflow.core.template import init_text
+from chaosflow.core.units import printable
 from chaosflow.engine.infer.models import MODELS
 from chaosflow.gpu.specs import GPUS
 from chaosflow.orchestrator import plan as planning
@@ -67,17 +72,28 @@ def _load(
     loaded = load_scenario(
         source, atoms=atoms, shipped=scenarios_dir(), overrides=overrides or [], known_values=known
     )
-    timeline = build_timeline(loaded.scenario, loaded.atoms)
-    guarded = check_guards(loaded.scenario, timeline)
-    issues = [*guarded.issues, *conflicts(timeline, planning.planning_host(loaded.scenario))]
-    if issues:
-        raise ScenarioError(loaded.problems(issues))
-    warnings = [*guarded.warnings, *planning.undecidable(loaded.scenario, timeline)]
+    with _hiding(loaded):
+        timeline = build_timeline(loaded.scenario, loaded.atoms)
+        guarded = check_guards(loaded.scenario, timeline)
+        issues = [*guarded.issues, *conflicts(timeline, planning.planning_host(loaded.scenario))]
+        if issues:
+            raise ScenarioError(loaded.problems(issues))
+        warnings = [*guarded.warnings, *planning.undecidable(loaded.scenario, timeline)]
     for warning in warnings:
         err.print(Text.assemble(("warning: ", "yellow"), loaded.hide(warning)), soft_wrap=True)
     if strict and warnings:
         raise UsageError(str(loaded.path), f"{len(warnings)} warning(s), which --strict makes errors")
     return loaded, timeline, atoms
+
+
+@contextlib.contextmanager
+def _hiding(loaded: Loaded) -> Iterator[None]:
+    """An error that leaves this block shows no secret of the scenario."""
+    try:
+        yield
+    except ChaosflowError as e:
+        e.args = (loaded.hide(str(e)),)
+        raise
 
 
 @app.command()
@@ -94,11 +110,13 @@ def run(
     """Run a scenario: start, load, inject, watch, undo, judge, report."""
     loaded, timeline, atoms = _load(scenario, overrides, strict)
     if dry_run:
-        dry.show(out, loaded, timeline, load_probes())
+        with _hiding(loaded):
+            dry.show(out, loaded, timeline, load_probes())
         return
     command = [loaded.hide(word) for word in ["chaosflow", *sys.argv[1:]]]
     live = out.is_terminal and not plain
-    with LiveView(out, loaded.scenario.name, timeline.total_s) if live else PlainView(out) as view:
+    view = LiveView(out, loaded.scenario.name, timeline.total_s) if live else PlainView(out)
+    with _hiding(loaded), view:
         job = Run(loaded, timeline, atoms, load_probes(), Options(runs_dir, command), view)
         ended = asyncio.run(job.execute())
     _interruptible()  # the run had handlers of its own
@@ -112,7 +130,12 @@ def _show_end(ended: Ended) -> None:
         err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
     for command in ended.not_undone:
         err.print(Text.assemble(("NOT UNDONE, run by hand: ", "bold red"), command), soft_wrap=True)
-    out.print(f"report: {ended.folder / ended.reports['report']}", soft_wrap=True, highlight=False)
+    if ended.trouble:
+        err.print(
+            Text.assemble(("error: ", "bold red"), f"no report was written: {ended.trouble}"), soft_wrap=True
+        )
+    else:
+        out.print(f"report: {ended.folder / ended.reports['report']}", soft_wrap=True, highlight=False)
 
 
 @app.command()
@@ -169,9 +192,10 @@ def doctor(
     """Say which faults and probes can work on this machine, and why the others cannot. Reads only."""
     if scenario:
         loaded, _, _ = _load(scenario, overrides, strict=False)
-        rows = planning.capability_table(loaded.scenario, loaded.atoms, load_probes())
-        out.print(listing.capabilities(rows))
-        planning.require_faults(rows)
+        with _hiding(loaded):
+            rows = planning.capability_table(loaded.scenario, loaded.atoms, load_probes())
+            out.print(listing.capabilities(rows))
+            planning.require_faults(rows)
     else:
         out.print(listing.doctor())
 
@@ -254,12 +278,23 @@ def _top(
 def main() -> NoReturn:
     """Entry point: every error becomes one message and its exit code."""
     _interruptible()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a locale without our signs shows a ? instead
     try:
         app()
     except ChaosflowError as e:
-        err.print(Text.assemble(("error: ", "bold red"), str(e)), soft_wrap=True)
-        sys.exit(int(e.exit_code))
+        _fail(str(e), e.exit_code)
+    except Exception as e:
+        if os.environ.get("CHAOSFLOW_DEBUG"):
+            raise
+        _fail(f"{type(e).__name__}: {e}; a mistake of ours: CHAOSFLOW_DEBUG=1 shows where", ExitCode.ERROR)
     sys.exit(0)
+
+
+def _fail(message: str, code: ExitCode) -> NoReturn:
+    err.print(Text.assemble(("error: ", "bold red"), printable(message)), soft_wrap=True)
+    sys.exit(int(code))
 
 
 def _interruptible() -> None:

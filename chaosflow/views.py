@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -30,9 +31,18 @@ _SHOWN_EVENTS = 5
 
 
 class PatientConsole(Console):
-    """Goes on in silence when its reader goes away: rich would end the process, and with it the undo."""
+    """Goes on in silence when its reader goes away or its disk is full: rich would end the process instead."""
 
     def on_broken_pipe(self) -> None:
+        self._go_silent()
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        try:
+            super().print(*objects, **options)
+        except OSError:
+            self._go_silent()
+
+    def _go_silent(self) -> None:
         self.file = open(os.devnull, "w")  # noqa: SIM115  (until the process ends)
         with contextlib.suppress(OSError, ValueError):  # what Python itself still has to flush goes there too
             os.dup2(self.file.fileno(), 2 if self.stderr else 1)

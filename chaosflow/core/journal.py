@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from chaosflow.core.fault import Undo
 
 _PREALLOCATED_BYTES = 1 << 20
 JOURNAL_FILE = "undo.jsonl"
+_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _SOCKET_PATH_BYTES = 107  # unix(7): sun_path without its closing zero
 _LONGEST_SOCKET_NAME = "engine.sock"
 
@@ -68,14 +70,19 @@ class Journal:
                 f"undo journal {folder}", "the path is too long for the sockets in it",
                 "set CHAOSFLOW_STATE_DIR to a shorter folder",
             )  # fmt: skip
+        fd = -1
         try:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            require_own(folder.parent)
             folder.mkdir(mode=0o700)
-            fd = os.open(folder / JOURNAL_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fd = os.open(folder / JOURNAL_FILE, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.posix_fallocate(fd, 0, _PREALLOCATED_BYTES)
         except OSError as e:
-            raise ChaosflowError(
+            if fd >= 0:
+                os.close(fd)
+                shutil.rmtree(folder, ignore_errors=True)
+            raise UsageError(
                 f"undo journal {folder}",
                 f"cannot be made ({e.strerror})",
                 "free some space there, or set CHAOSFLOW_STATE_DIR to a folder you can write",
@@ -84,17 +91,24 @@ class Journal:
 
     @classmethod
     def open_abandoned(cls, folder: Path) -> Self | None:
-        """The journal of a run that is no longer alive, locked; None while its run holds the lock."""
+        """The journal of a run that is no longer alive, locked; None while its run holds the lock.
+
+        Raises OSError, UsageError (somebody else's) or ChaosflowError (it cannot be read).
+        """
         try:
-            fd = os.open(folder / JOURNAL_FILE, os.O_RDWR | os.O_CLOEXEC)
+            require_own(folder)
+            fd = os.open(folder / JOURNAL_FILE, _OPEN)
         except FileNotFoundError:
             return None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cls(folder, fd)
         except BlockingIOError:
             os.close(fd)
             return None
-        return cls(folder, fd)
+        except BaseException:
+            os.close(fd)
+            raise
 
     def plan(self, undo: Undo) -> int:
         """Write down what will be changed; returns the entry's number."""
@@ -128,7 +142,27 @@ class Journal:
         self._end += len(line)
 
 
+def require_own(folder: Path) -> None:
+    """Raise UsageError where somebody else could have written what an undo would carry out."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise UsageError(
+            f"folder of undo journals {folder}",
+            "is not a folder that only you can write",
+            "remove it, or set CHAOSFLOW_STATE_DIR to one of your own",
+        )
+
+
 def _read(fd: int) -> tuple[list[Entry], int]:
+    try:
+        return _parse(fd)
+    except (ValueError, LookupError, TypeError) as e:
+        raise ChaosflowError(
+            "undo journal", f"holds what no ChaosFlow wrote ({type(e).__name__}: {e})"
+        ) from e
+
+
+def _parse(fd: int) -> tuple[list[Entry], int]:
     data = os.pread(fd, os.fstat(fd).st_size, 0)
     text, end = data.split(b"\0", 1)[0], 0
     entries: list[Entry] = []
@@ -148,5 +182,13 @@ def _read(fd: int) -> tuple[list[Entry], int]:
 def journal_folders() -> Iterator[Path]:
     """All runs that left a journal, alive or not, oldest first."""
     top = state_dir()
-    if top.is_dir():
-        yield from sorted(p for p in top.iterdir() if (p / JOURNAL_FILE).exists())
+    try:
+        if not top.is_dir():
+            return
+        require_own(top)
+        found = sorted(p for p in top.iterdir() if os.path.lexists(p / JOURNAL_FILE))
+    except OSError as e:
+        raise UsageError(
+            f"folder of undo journals {top}", f"cannot be read ({e.strerror})", "make it your own"
+        ) from e
+    yield from found

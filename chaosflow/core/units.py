@@ -58,6 +58,11 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else text
 
 
+def printable(text: str) -> str:
+    """``text`` without control characters: what a server calls itself must not move our cursor."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``"did you mean 'latency_ms'?"``, or an empty string where nothing is near."""
     words = list(known)

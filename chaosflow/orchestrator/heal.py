@@ -14,6 +14,8 @@ from chaosflow.core.registry import Registry
 from chaosflow.orchestrator.own import OwnHelpers, reverter
 
 ATTEMPTS = 5
+ATTEMPT_WITHIN_S = 10.0
+"""A helper that hangs must not hold up what else is to be undone."""
 
 
 @dataclass(slots=True)
@@ -38,8 +40,10 @@ async def heal_folder(folder: Path, atoms: Registry[FaultAtom], healed: Healed) 
     """Undo one run's leftovers; False when its run is alive (the lock is held) or the folder is gone."""
     try:
         journal = Journal.open_abandoned(folder)
-    except (OSError, ValueError) as e:
-        healed.reasons.append(f"{folder}: cannot be read ({e})")
+    except (OSError, ChaosflowError) as e:
+        healed.reasons.append(
+            f"{folder}: {e}; look at it, undo by hand what it tells, then remove the folder"
+        )
         return False
     if journal is None:
         return False
@@ -81,8 +85,8 @@ async def revert_verified(undo: Undo, atoms: Registry[FaultAtom]) -> str:
     problem = "still in effect"
     for attempt in range(ATTEMPTS):
         try:
-            await who.revert(undo)
-            effect = await who.is_active(undo)
+            await asyncio.wait_for(who.revert(undo), ATTEMPT_WITHIN_S)
+            effect = await asyncio.wait_for(who.is_active(undo), ATTEMPT_WITHIN_S)
             if not effect:
                 return effect.evidence
             problem = f"still in effect: {effect.evidence}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from chaosflow.core.clock import Clock
@@ -14,6 +14,7 @@ from chaosflow.core.registry import Registry
 from chaosflow.core.segments import Mark, MarkKind
 from chaosflow.orchestrator.heal import revert_verified
 
+INJECT_WITHIN_S = 10.0
 VERIFY_FOR_S = 3.0
 """How long an effect may take to show after ``inject`` returned."""
 
@@ -63,8 +64,8 @@ class Injector:
         assert record.undo is not None
         record.inject_begin_ns = self._mark(MarkKind.INJECT_BEGIN, record)
         try:
-            await record.atom.inject(record.undo)
-            await self._verify(record)
+            await asyncio.wait_for(record.atom.inject(record.undo), INJECT_WITHIN_S)
+            await asyncio.wait_for(self._verify(record), INJECT_WITHIN_S)
         except Exception as e:
             record.error = f"{type(e).__name__}: {e}"
         record.inject_ack_ns = self._mark(MarkKind.INJECT_ACK, record)
@@ -119,8 +120,17 @@ class Injector:
                 record.revert_ack_ns = self._mark(MarkKind.REVERT_ACK, record)
 
     async def revert_all(self) -> None:
-        """Everything that is not yet undone, the newest first. Goes on after a failure."""
-        for record in reversed(self._done):
+        """Everything that is not yet undone, the newest first. Goes on after a failure.
+
+        What lives in the proxy is undone beside the rest: a proxy that hangs holds up nobody's server.
+        """
+        newest_first = self._done[::-1]
+        in_proxy = [r for r in newest_first if r.atom.needs_proxy]
+        elsewhere = [r for r in newest_first if not r.atom.needs_proxy]
+        await asyncio.gather(self._revert_each(elsewhere), self._revert_each(in_proxy))
+
+    async def _revert_each(self, records: Iterable[FaultRecord]) -> None:
+        for record in records:
             await self.revert(record)
 
     def _settle(self, record: FaultRecord) -> None:

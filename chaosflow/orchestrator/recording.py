@@ -144,20 +144,19 @@ def build_result(
     )
 
 
-def write_reports(result: RunResult, folder: Path) -> tuple[Path, dict[str, str]]:
-    """Write every report; where the disk is full, beside the undo journals (in memory). Returns folder and names.
+def write_reports(result: RunResult, folder: Path) -> tuple[Path, dict[str, str], str]:
+    """Write every report; where the disk is full, beside the undo journals (in memory).
 
-    Raises ChaosflowError when neither place takes them.
+    Returns folder, names, and why none could be written (empty when they were).
     """
     try:
-        return folder, write_all(result, folder)
+        return folder, write_all(result, folder), ""
     except ChaosflowError as e:
         spare = state_dir().parent / "chaosflow-results" / result.run_id
         result.notes.append(f"{e}; the reports are in {spare}")
         try:
             spare.mkdir(parents=True, exist_ok=True)
-            return spare, write_all(result, spare)
-        except OSError as again:
-            raise ChaosflowError(
-                "reports", f"can be written neither to {folder} nor to {spare}", "free some space"
-            ) from again
+            return spare, write_all(result, spare), ""
+        except (OSError, ChaosflowError) as again:
+            result.notes.pop()
+            return folder, {}, f"{e}; nor to {spare}: {again}"

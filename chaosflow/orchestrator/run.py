@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import importlib
+import shutil
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from chaosflow.core.registry import Registry
 from chaosflow.core.result import RunResult
 from chaosflow.core.segments import Mark
 from chaosflow.core.slots import CellBatch
+from chaosflow.core.units import printable
 from chaosflow.orchestrator.claims import claims_of
 from chaosflow.orchestrator.conductor import Conductor
 from chaosflow.orchestrator.heal import heal_all
@@ -56,6 +58,8 @@ class Ended:
     reports: dict[str, str] = field(default_factory=dict)
     not_undone: list[str] = field(default_factory=list)
     """Manual commands, one for each fault that could not be undone."""
+    trouble: str = ""
+    """Why the reports could not be written."""
 
 
 class Run:
@@ -108,6 +112,7 @@ class Run:
             await self._undo(stage)
         if refused is not None:
             self._dir.close()
+            shutil.rmtree(self._dir.path, ignore_errors=True)  # the message says it all: nothing was touched
             raise refused
         return self._judge_and_record(rows, stage.not_undone)
 
@@ -137,7 +142,7 @@ class Run:
         self._dir.json("scenario.json", self.loaded.redacted())
 
     def _say(self, what: str, text: str) -> None:
-        text = self._dir.redactor.text(text)
+        text = printable(self._dir.redactor.text(text))
         at_s = self._measure.at_s(self._clock.now_ns())
         self.summary.event(at_s, what, text)
         self._dir.event(at_s, what, text)
@@ -252,7 +257,12 @@ class Run:
             stage.load.horizon(self._clock.now_ns() + int((DRAIN_S + 60) * NS_PER_S))
             await stage.load.finish(self._measure.ended_ns, DRAIN_S if finished else 0.0)
         await self._probe_watch.stop()
-        await stage.down()
+        await stage.down(self._undo_again)
+
+    async def _undo_again(self) -> None:
+        """What could not be undone while a helper of ours hung: it is gone now."""
+        if self._injector is not None:
+            await self._injector.revert_all()
 
     def _judge_and_record(self, rows: list[Row], not_undone: list[str]) -> Ended:
         """Verdict, result and reports; the folder is complete when this returns."""
@@ -269,9 +279,12 @@ class Run:
         )  # fmt: skip
         result = RunResult.model_validate(self._dir.redactor.data(result.model_dump()))
         self._dir.close()
-        folder, reports = write_reports(result, self._dir.path)
+        folder, reports, trouble = write_reports(result, self._dir.path)
         hand_over(folder)
-        return Ended(result, folder, ExitCode(result.exit_code), reports, not_undone)
+        code = ExitCode(result.exit_code)
+        if trouble and code is not ExitCode.NOT_UNDONE:
+            code = ExitCode.ERROR
+        return Ended(result, folder, code, reports, not_undone, trouble)
 
 
 async def _preload_reports() -> None:

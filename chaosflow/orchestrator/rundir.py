@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import os
 import secrets
 import sys
@@ -99,12 +100,8 @@ class RunDir:
 
     def json(self, name: str, data: Any) -> None:
         """Write one small JSON file, redacted."""
-        self._guarded(
-            name,
-            lambda: (self.path / name).write_bytes(
-                orjson.dumps(self.redactor.data(data), option=orjson.OPT_INDENT_2)
-            ),
-        )
+        text = json.dumps(self.redactor.data(data), indent=2)  # which, unlike orjson, takes integers of any size
+        self._guarded(name, lambda: (self.path / name).write_text(text + "\n"))
 
     def _append(self, name: str, data: bytes, *, flush: bool) -> None:
         def write() -> None:

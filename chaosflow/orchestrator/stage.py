@@ -26,7 +26,7 @@ from chaosflow.orchestrator.own import OwnCgroup, OwnHelpers
 from chaosflow.orchestrator.target import IncludedEngine, Say, Target, UserServer
 from chaosflow.orchestrator.watchlink import WatchLink
 
-ENGINE_PORT, PROXY_PORT = 8000, 8001
+ENGINE_PORT, PROXY_PORTS = 8000, (8001, 8002)
 """In a namespace of our own, where nobody else can have them."""
 
 
@@ -42,6 +42,9 @@ class Stage:
         """Manual commands for what ``down`` could not put back."""
         self._watch = WatchLink(folder_of(run_id), logs / "watchdog.log")
         self._proxy: Child | None = None
+        self._proxy_watch: asyncio.Task[None] | None = None
+        self._going_down = False
+        self._on_lost: Callable[[str], None]
         self.journal: Journal
         self.target: Target
         self.load: LoadProcess
@@ -70,6 +73,7 @@ class Stage:
         on_dead_watchdog: Callable[[], None],
     ) -> None:
         """Start everything, in parallel where nothing depends on the other. Raises ChaosflowError."""
+        self._on_lost = on_lost
         await self._watch.spawn()  # before the journal: whenever we are killed, it is watched or not there
         self.journal = Journal.create(self._run_id)
         claim(self.journal.folder, claims)
@@ -121,7 +125,8 @@ class Stage:
     async def _start_proxy_and_load(self, need_proxy: bool, url: str) -> None:
         connect: tuple[str, int] | None = None
         if need_proxy:
-            port = PROXY_PORT if self.isolated else _free_port()
+            taken = urlsplit(url).port
+            port = next(p for p in PROXY_PORTS if p != taken) if self.isolated else _free_port()
             connect = ("127.0.0.1", port)
             await _all(self._start_proxy(url, port), self._start_load(url, connect))
         else:
@@ -137,6 +142,13 @@ class Stage:
         self._proxy = await start_child(
             self._place, "proxy", command, nice=MEASURING_NICE, ready_timeout_s=15.0
         )
+        self._proxy_watch = asyncio.create_task(self._watch_proxy(self._proxy))
+
+    async def _watch_proxy(self, proxy: Child) -> None:
+        """Without it no request arrives: what fails then is ours and not the target's."""
+        code = await proxy.process.wait()
+        if not self._going_down:
+            self._on_lost(f"the fault proxy died (exit code {code})")
 
     async def _start_load(self, url: str, connect: tuple[str, int] | None) -> None:
         scenario, spec = self._scenario, self._scenario.target
@@ -155,10 +167,18 @@ class Stage:
         )
         await self.load.start(order, spec.api_key)
 
-    async def down(self) -> None:
-        """End every helper, undo what the stage itself made, let the watchdog go. Faults are undone before."""
+    async def down(self, look_again: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """End every helper, undo what the stage itself made, let the watchdog go. Faults are undone before.
+
+        ``look_again`` is called when the helpers are gone: what could not be undone because one of them
+        hung may be undone now.
+        """
+        self._going_down = True
         stops = [part.stop() for name in ("load", "target", "_proxy") if (part := getattr(self, name, None))]
         await asyncio.gather(*stops, return_exceptions=True)
+        if self._proxy_watch:
+            await self._proxy_watch
+        await look_again()
         if hasattr(self, "journal"):
             await self._undo_own()
             self.journal.close(remove=not self.journal.pending())

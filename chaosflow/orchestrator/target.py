@@ -13,7 +13,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from chaosflow.core.clock import SystemClock
-from chaosflow.core.errors import ChaosflowError, MeasurementError, UsageError
+from chaosflow.core.errors import CapabilityError, ChaosflowError, MeasurementError, UsageError
 from chaosflow.core.host import ProcessRef, TargetHandle
 from chaosflow.core.scenario import EngineSpec, ProcessSpec, TargetSpec
 from chaosflow.linux import cgroup, procs
@@ -131,6 +131,11 @@ class UserServer:
 
     def handle(self) -> TargetHandle:
         assert self._handle is not None, "the target has not been looked at"
+        spec = self._spec.process
+        if spec is not None and not any(ref.alive() for ref in self._handle.processes):
+            # somebody has restarted it: a port, a pid file, a container or a cgroup leads to the new one
+            with contextlib.suppress(CapabilityError):
+                self._handle = _with_processes(self._handle, spec)
         return self._handle
 
     async def start(self) -> None:
@@ -156,7 +161,7 @@ async def _until_healthy(spec: TargetSpec, url: str) -> None:
             try:
                 status, _ = await get(path, api_key=spec.api_key)
             except (OSError, http.client.HTTPException) as e:
-                last = f"{path}: {e or type(e).__name__}"
+                last = f"{path}: {str(e) or type(e).__name__}"
                 continue
             if status < 400:
                 return
@@ -164,7 +169,8 @@ async def _until_healthy(spec: TargetSpec, url: str) -> None:
         if clock.now_ns() > deadline_ns:
             raise MeasurementError(
                 f"target {url}", f"not healthy after {spec.ready_timeout:g} s ({last})",
-                "start it first, or set target.health or target.ready_timeout",
+                "start it first, or set target.health or target.ready_timeout"
+                + ("; SSL_CERT_FILE names a certificate of your own" if "CERTIFICATE" in last else ""),
             )  # fmt: skip
         await asyncio.sleep(0.2)
 

@@ -62,7 +62,7 @@ def broken_segments(evidence: Evidence) -> dict[str, str]:
 
 def broken_run(evidence: Evidence) -> list[str]:
     """Why the whole run proves nothing; empty when the load was carried out as intended."""
-    reasons = [f"load worker {w}; start again" for w in evidence.lost_workers]
+    reasons = [f"{w}; start again" for w in evidence.lost_workers]
     reasons += [f"samples were lost or repeated: {text}" for text in evidence.store.faults_seen[:3]]
     if evidence.cap_hits:
         reasons.append(
