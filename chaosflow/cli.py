@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
+from urllib.parse import urlsplit
 
 import orjson
 import typer
@@ -165,6 +166,17 @@ def init(
     ] = "",
 ) -> None:
     """Write a commented scenario to start from. Never overwrites."""
+    if url and not url.startswith(("http://", "https://")):
+        raise UsageError(
+            f"--url {url}", "does not start with http:// or https://", f"write --url http://{url}"
+        )
+    if url and not urlsplit(url).path.strip("/"):
+        url = url.rstrip("/") + "/v1"
+        err.print(
+            f"taking {url}: the API of an OpenAI-compatible server stands below its version path",
+            soft_wrap=True,
+            highlight=False,
+        )
     try:
         with path.open("x") as file:
             file.write(init_text(url or None))
@@ -172,7 +184,11 @@ def init(
         raise UsageError(str(path), "is there already", "choose another name") from None
     except OSError as e:
         raise UsageError(str(path), f"cannot be written ({e.strerror})") from e
-    out.print(f"wrote {path}; next: chaosflow run {path}", soft_wrap=True, highlight=False)
+    out.print(
+        f"wrote {path}; next: chaosflow doctor {path}, then chaosflow run {path}",
+        soft_wrap=True,
+        highlight=False,
+    )
 
 
 @app.command("list")
@@ -195,7 +211,8 @@ def doctor(
         with _hiding(loaded):
             rows = planning.capability_table(loaded.scenario, loaded.atoms, load_probes())
             out.print(listing.capabilities(rows))
-            planning.require_faults(rows)
+        if any(row.what != "probe" and not row.capability.ok for row in rows):
+            raise typer.Exit(int(ExitCode.USAGE))
     else:
         out.print(listing.doctor())
 

@@ -41,18 +41,26 @@ def _timeline(loaded: Loaded, timeline: Timeline) -> Table:
         ("undone by", "left"),
     ):
         table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    begin_s = -timeline.lead_in_s
-    table.add_row(_s(begin_s), _s(-timeline.baseline_s), "warm-up", "", "")
-    table.add_row(_s(-timeline.baseline_s), _s(0), "baseline", "", "")
+    zero = (
+        timeline.baseline_s
+    )  # faults count from the baseline's end, everything that is shown from its beginning
+    table.add_row(_s(-timeline.warmup_s), _s(0), "warm-up", "", "")
+    table.add_row(_s(0), _s(zero), "baseline", "", "")
     for step in sorted(timeline.steps, key=lambda s: s.inject_s):
         params = ", ".join(f"{k}={v}" for k, v in step.atom.model_dump(exclude_none=True).items())
-        to_s = "" if step.revert_s is None else _s(step.revert_s)
+        to_s = "" if step.revert_s is None else _s(zero + step.revert_s)
         undo = "cannot be undone" if step.revert_s is None else step.atom.undone_by
         table.add_row(
-            _s(step.inject_s), to_s, f"fault {step.name}", f"{step.atom.kind} {params}".strip(), undo
+            _s(zero + step.inject_s), to_s, f"fault {step.name}", f"{step.atom.kind} {params}".strip(), undo
         )
         what = "recovery" if step.recovery_measured else f"recovery, not measured: {step.unmeasured_because}"
-        table.add_row(_s(step.recovery_begin_s), _s(step.recovery_end_s), f"{what} from {step.name}", "", "")
+        table.add_row(
+            _s(zero + step.recovery_begin_s),
+            _s(zero + step.recovery_end_s),
+            f"{what} from {step.name}",
+            "",
+            "",
+        )
     return table
 
 

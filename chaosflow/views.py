@@ -85,14 +85,24 @@ class PlainView:
         self._console.print(f"{at_s:8.1f} s  {text}", markup=False, highlight=False, soft_wrap=True)
 
 
-class LiveView:
-    """The screen of a run, redrawn in place."""
+WIDE, ROOMY = 110, 84
+"""Columns from which the rates, and the sparkline, stand beside the percentiles."""
 
-    def __init__(self, console: Console, title: str, total_s: float, simulated: str = "") -> None:
-        self._title, self._total_s, self._simulated = title, total_s, simulated
+
+class LiveView:
+    """The screen of a run, redrawn in place; it fits the terminal it is in."""
+
+    def __init__(self, console: Console, title: str, total_s: float) -> None:
+        self._console, self._title, self._total_s = console, title, total_s
         self._events: list[tuple[float, str, str]] = []
         self._frame: Frame | None = None
-        self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._render)
+        self._live = Live(
+            console=console,
+            refresh_per_second=4,
+            transient=True,
+            vertical_overflow="crop",
+            get_renderable=self._render,
+        )
 
     def __enter__(self) -> LiveView:
         self._live.__enter__()
@@ -109,78 +119,82 @@ class LiveView:
         self._frame = frame
 
     def _render(self) -> RenderableType:
-        frame = self._frame
+        frame, width = self._frame, self._console.width
         body: list[RenderableType] = []
+        used = 3  # the panel's frame and a line to spare
         if frame is None:
             body.append(Text("starting the target, the proxy and the load …", style="dim"))
+            used += 1
         else:
-            body += [_phase_line(frame), _bar(frame, self._total_s), Text(), _figures(frame)]
-            if frame.faults:
-                body += [Text(), *_fault_lines(frame)]
-            body += [Text(), *_objective_lines(frame)]
-        if self._events:
-            body += [Text(), *(_event_line(*event) for event in self._events)]
-        subtitle = f"simulated: {self._simulated}" if self._simulated else None
-        return Panel(
-            Group(*body),
-            title=f"chaosflow · {self._title}",
-            subtitle=subtitle,
-            title_align="left",
-            subtitle_align="left",
-            padding=(0, 1),
-        )
+            figures, lines = _figures(frame, width)
+            body += [_phase_line(frame), _bar(frame, self._total_s), figures]
+            body += [*_fault_lines(frame), *_objective_lines(frame)]
+            used += 2 + lines + len(frame.faults) + len(frame.objectives)
+        room = max(0, min(_SHOWN_EVENTS, self._console.height - used))
+        body += [_event_line(*event) for event in self._events[-room:]] if room else []
+        return Panel(Group(*body), title=f"chaosflow · {self._title}", title_align="left", padding=(0, 1))
 
 
 def _phase_line(frame: Frame) -> RenderableType:
     left = f"{format_duration(round(frame.phase_left_s))} left" if frame.phase_left_s is not None else ""
     grid = Table.grid(expand=True)
-    grid.add_column()
-    grid.add_column(justify="right")
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_column(justify="right", no_wrap=True)
     grid.add_row(
         Text.assemble((frame.phase, "bold"), ("  " + left, "dim")),
-        Text(f"run ends in {format_duration(round(frame.run_left_s))}", style="dim"),
+        Text(f"ends in {format_duration(round(frame.run_left_s))}", style="dim"),
     )
     return grid
 
 
 def _bar(frame: Frame, total_s: float) -> RenderableType:
-    return ProgressBar(
-        total=total_s,
-        completed=max(0.0, total_s - frame.run_left_s),
-        complete_style="cyan",
-        finished_style="cyan",
-    )
+    done_s = max(0.0, total_s - frame.run_left_s)
+    return ProgressBar(total=total_s, completed=done_s, complete_style="cyan", finished_style="cyan")
 
 
-def _figures(frame: Frame) -> RenderableType:
-    table = Table.grid(padding=(0, 3))
-    for justify in ("left", "right", "right", "right"):
-        table.add_column(justify=justify)
+def _figures(frame: Frame, width: int) -> tuple[RenderableType, int]:
+    """The percentiles, and beside or below them the rates; and how many lines that takes."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    for _ in range(3):
+        table.add_column(justify="right", no_wrap=True, min_width=9)
     table.add_row(Text("last 10 s", style="dim"), *(Text(q, style="dim") for q in ("p50", "p95", "p99")))
     for metric, values in frame.quantiles.items():
         table.add_row(metric.upper() if metric != "gap" else "gap", *(_ms(v) for v in values))
-    rates = Table.grid(padding=(0, 2))
-    rates.add_column(justify="right")
-    rates.add_column()
+    lines = 1 + len(frame.quantiles)
+    if width < ROOMY:
+        rates = Text.assemble(
+            f"{frame.tokens_per_s:,.0f} ", ("tok/s  ", "dim"), f"{frame.requests_per_s:.1f} ", ("req/s  ", "dim"),
+            f"{frame.errors_per_s:.1f} ", ("err/s  ", "bold red" if frame.errors_per_s else "dim"),
+            f"{frame.in_flight} ", ("in flight", "dim"),
+        )  # fmt: skip
+        rates.no_wrap = True
+        return Group(table, rates), lines + 1
+    grid = Table.grid(padding=(0, 4))
+    columns: list[RenderableType] = [table, _rates(frame)]
+    if width >= WIDE:
+        bars = Text(sparkline(frame.history[-(width - 76) :]), style="cyan", no_wrap=True)
+        columns.append(Group(Text("tokens/s, last minute", style="dim", no_wrap=True), bars))
+    grid.add_row(*columns)
+    return grid, lines
+
+
+def _rates(frame: Frame) -> Table:
+    rates = Table.grid(padding=(0, 1))
+    rates.add_column(justify="right", no_wrap=True, min_width=6)
+    rates.add_column(no_wrap=True)
     rates.add_row(f"{frame.tokens_per_s:,.0f}", Text("tokens/s", style="dim"))
     rates.add_row(f"{frame.requests_per_s:.1f}", Text("requests/s", style="dim"))
-    rates.add_row(
-        Text(f"{frame.errors_per_s:.1f}", style="bold red" if frame.errors_per_s else ""),
-        Text("errors/s", style="dim"),
-    )
+    style = "bold red" if frame.errors_per_s else ""
+    rates.add_row(Text(f"{frame.errors_per_s:.1f}", style=style), Text("errors/s", style="dim"))
     rates.add_row(f"{frame.in_flight}", Text("in flight", style="dim"))
-    spark = Group(
-        Text("tokens/s, last minute", style="dim"), Text(sparkline(frame.history[-40:]), style="cyan")
-    )
-    grid = Table.grid(padding=(0, 6))
-    grid.add_row(table, rates, spark)
-    return grid
+    return rates
 
 
 def _fault_lines(frame: Frame) -> Iterable[Text]:
     for fault in frame.faults:
         left = f"  {fault.left_s:.0f} s left" if fault.left_s is not None else ""
-        yield Text.assemble(
+        yield _one_line(
             ("● ", "red"),
             (fault.name, "bold red"),
             (f"  {fault.kind}", "dim"),
@@ -192,7 +206,13 @@ def _fault_lines(frame: Frame) -> Iterable[Text]:
 def _objective_lines(frame: Frame) -> Iterable[Text]:
     for objective in frame.objectives:
         sign, style = STATE_STYLE[objective.state] if objective.state is not None else ("·", "dim")
-        yield Text.assemble((f"{sign} ", style), objective.text, (f"  {objective.note}", "dim"))
+        yield _one_line((f"{sign} ", style), objective.text, (f"  {objective.note}", "dim"))
+
+
+def _one_line(*parts: str | tuple[str, str]) -> Text:
+    text = Text.assemble(*parts)
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
 
 
 def _event_line(at_s: float, what: str, text: str) -> Text:

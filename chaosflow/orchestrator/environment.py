@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 import chaosflow
+from chaosflow.linux import cgroup
 
 _PACKAGES = ("locust", "gevent", "uvicorn", "numpy")
 
@@ -27,7 +28,7 @@ def fingerprint() -> dict[str, str]:
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{psutil.virtual_memory().total / 2**30:.1f} GiB",
         "root": "yes" if os.geteuid() == 0 else "no",
-        "cgroups": "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1 or none",
+        "cgroups": {0: "none", 1: "v1", 2: "v2"}[cgroup.layout().cpu_version()],
         "clocksource": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         "tcp congestion control": _read("/proc/sys/net/ipv4/tcp_congestion_control"),
     }

@@ -12,6 +12,7 @@ from chaosflow.core.host import Host
 from chaosflow.core.probe import Probe
 from chaosflow.core.registry import Registry
 from chaosflow.core.scenario import Scenario
+from chaosflow.linux import procs
 from chaosflow.orchestrator.target import handle_before_start
 from chaosflow.orchestrator.timeline import Timeline
 from chaosflow.sla.plan import shortfalls
@@ -22,7 +23,7 @@ class Row:
     """One line of the capability table."""
 
     what: str
-    """``fault`` or ``probe``."""
+    """``target``, ``fault`` or ``probe``."""
     name: str
     kind: str
     capability: Capability
@@ -39,9 +40,21 @@ def capability_table(
 ) -> list[Row]:
     """Ask every fault and probe of a scenario whether it can work here. Reads only."""
     host = planning_host(scenario)
-    rows = [Row("fault", name, atom.kind, _ask(atom, host)) for name, atom in atoms.items()]
+    rows = [Row("target", host.target.url, "process", found)] if (found := _target(scenario)) else []
+    rows += [Row("fault", name, atom.kind, _ask(atom, host)) for name, atom in atoms.items()]
     rows += [Row("probe", name, name, probes.get(name).check(host)) for name in scenario.probes]
     return rows
+
+
+def _target(scenario: Scenario) -> Capability | None:
+    """Whether the processes of a ``url`` target can be found; None when none were asked for."""
+    if scenario.target.process is None:
+        return None
+    try:
+        found, selector = procs.find(scenario.target.process)
+    except CapabilityError as e:
+        return Capability.no(e.cause, e.remedy)
+    return Capability.yes(f"{selector}: {procs.describe(found)}")
 
 
 def _ask(atom: FaultAtom, host: Host) -> Capability:
@@ -54,7 +67,7 @@ def _ask(atom: FaultAtom, host: Host) -> Capability:
 
 def require_faults(rows: list[Row]) -> None:
     """Raise CapabilityError naming every fault that cannot work, its cause and its remedy."""
-    cannot = [row for row in rows if row.what == "fault" and not row.capability.ok]
+    cannot = [row for row in rows if row.what != "probe" and not row.capability.ok]
     if not cannot:
         return
     causes = "\n".join(
@@ -62,13 +75,21 @@ def require_faults(rows: list[Row]) -> None:
         + (f"; {row.capability.remedy}" if row.capability.remedy else "")
         for row in cannot
     )
-    raise CapabilityError("faults", f"{len(cannot)} cannot work here, nothing was touched\n{causes}")
+    raise CapabilityError(
+        "scenario", f"{len(cannot)} thing(s) cannot work here, nothing was touched\n{causes}"
+    )
 
 
 def undecidable(scenario: Scenario, timeline: Timeline) -> list[str]:
-    """Every objective that cannot pass with the requests that are planned, in words with a remedy."""
+    """Every objective that cannot pass with the requests that are planned: one line each, its worst segment."""
     names = frozenset(step.name for step in scenario.faults)
     short = shortfalls(
         scenario.sla.parsed(), timeline.segment_s, scenario.load, names, window_s=scenario.sla.window
     )
-    return [s.text for s in short]
+    lines = []
+    for text in dict.fromkeys(s.objective.text for s in short):
+        same = [s for s in short if s.objective.text == text]
+        worst = max(same, key=lambda s: s.needed - s.planned)
+        others = f" (and {len(same) - 1} more segments)" if len(same) > 1 else ""
+        lines.append(worst.text + others)
+    return lines

@@ -105,7 +105,7 @@ def build_result(
         for r in rows
         if r.what == "probe" and not r.capability.ok
     ]
-    simulated = [
+    simulated = _simulated_engine(scenario) + [
         f"{r.name} ({r.kind}): {r.capability.rung or 'virtual device'}"
         for r in rows
         if r.capability.simulated
@@ -127,7 +127,9 @@ def build_result(
         command=summary.command,
         version=chaosflow.__version__,
         scenario=scenario,
-        environment=fingerprint() | {"own network namespace": "yes" if summary.isolated else "no"},
+        environment={"target": _what_was_tested(scenario)}
+        | fingerprint()
+        | {"own network namespace": "yes" if summary.isolated else "no"},
         simulated=simulated,
         objectives=collect.objective_results(judgement.objectives),
         segments=segments,
@@ -142,6 +144,25 @@ def build_result(
             "tokens": sum(c.tokens for (_, g), c in measure.store.counts.items() if g == "*"),
         },
     )
+
+
+def _simulated_engine(scenario: Mapping[str, object]) -> list[str]:
+    """The included engine computes no tokens: every time it shows is that of a model."""
+    target = scenario.get("target")
+    engine = target.get("engine") if isinstance(target, dict) else None
+    if not isinstance(engine, dict) or engine.get("backend") != "sim":
+        return []
+    return [f"the engine: {engine['model']} on a virtual {engine['gpu']}, timed by a roofline"]
+
+
+def _what_was_tested(scenario: Mapping[str, object]) -> str:
+    target = scenario.get("target")
+    if not isinstance(target, dict):
+        return ""
+    engine = target.get("engine")
+    if isinstance(engine, dict):
+        return f"the included engine ({engine['backend']}, {engine['gpu']}, {engine['model']})"
+    return f"{target.get('url')}, model {target.get('model', 'the first it lists')}"
 
 
 def write_reports(result: RunResult, folder: Path) -> tuple[Path, dict[str, str], str]:

@@ -100,7 +100,9 @@ class RunDir:
 
     def json(self, name: str, data: Any) -> None:
         """Write one small JSON file, redacted."""
-        text = json.dumps(self.redactor.data(data), indent=2)  # which, unlike orjson, takes integers of any size
+        text = json.dumps(
+            self.redactor.data(data), indent=2
+        )  # which, unlike orjson, takes integers of any size
         self._guarded(name, lambda: (self.path / name).write_text(text + "\n"))
 
     def _append(self, name: str, data: bytes, *, flush: bool) -> None:

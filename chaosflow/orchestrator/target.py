@@ -8,6 +8,7 @@ import http.client
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -39,7 +40,12 @@ def handle_before_start(spec: TargetSpec, vgpu_state: Path | None) -> TargetHand
     if spec.engine is not None:
         return TargetHandle(True, "http://127.0.0.1:0/v1", spec.engine.model, vgpu_state=vgpu_state)
     handle = TargetHandle(False, spec.url or "", spec.model or "")
-    return _with_processes(handle, spec.process) if spec.process else handle
+    if spec.process is None:
+        return handle
+    try:
+        return _with_processes(handle, spec.process)
+    except CapabilityError:  # not there yet: a scenario can be looked at without its server
+        return replace(handle, selector="not found yet")
 
 
 class IncludedEngine:

@@ -20,20 +20,18 @@ _FROM_SCHEDULE = ("ttft", "e2e")
 """The metrics that client lag is part of."""
 
 
-def lag_budget_s(evidence: Evidence) -> float:
-    """max(2 ms, 5 % of the tightest limit of a time that counts from the schedule).
+def lag_budget_s(evidence: Evidence, number: int) -> float:
+    """max(2 ms, 5 % of the limit), where that limit is of a time that counts from the schedule.
 
-    Where no objective limits such a time, the requests' deadline is the limit.
+    Lag is no part of a gap, and changes a share only past the requests' deadline: their limit is that.
     """
-    limits = []
-    for i, objective in enumerate(evidence.objectives):
-        if objective.metric not in _FROM_SCHEDULE:
-            continue
-        if objective.relative:
-            limits += list(evidence.limits.get(i, ()))
-        else:
-            limits.append(objective.limit)
-    return max(MIN_BUDGET_S, BUDGET_PART * min(limits, default=evidence.deadline_s))
+    objective = evidence.objectives[number]
+    limits: tuple[float, ...] = (evidence.deadline_s,)
+    if objective.metric in _FROM_SCHEDULE:
+        limits = (
+            evidence.limits.get(number, (evidence.deadline_s,)) if objective.relative else (objective.limit,)
+        )
+    return max(MIN_BUDGET_S, BUDGET_PART * min(limits))
 
 
 def lag_p99_s(histogram: Histogram | None) -> float | None:
@@ -46,18 +44,16 @@ def lag_p99_s(histogram: Histogram | None) -> float | None:
     return None if value_ns is None else value_ns / NS_PER_S
 
 
-def broken_segments(evidence: Evidence) -> dict[str, str]:
-    """Segment -> why its figures prove nothing: the client was late with its own requests."""
-    budget_s = lag_budget_s(evidence)
-    found = {}
-    for name in evidence.segment_names():
-        lag_s = lag_p99_s(evidence.store.by_segment.get((name, "client_lag")))
-        if lag_s is not None and lag_s > budget_s:
-            found[name] = (
-                f"the client was late: p99 of its own lag {seconds(lag_s)}, budget {seconds(budget_s)}; "
-                "give the load more workers, or this machine less to do"
-            )
-    return found
+def late(evidence: Evidence, number: int, segment: str) -> str | None:
+    """Why an objective's figures prove nothing in a segment: the client was late with its own requests."""
+    budget_s = lag_budget_s(evidence, number)
+    lag_s = lag_p99_s(evidence.store.by_segment.get((segment, "client_lag")))
+    if lag_s is None or lag_s <= budget_s:
+        return None
+    return (
+        f"the client was late: p99 of its own lag {seconds(lag_s)}, budget {seconds(budget_s)}; "
+        "give the load more workers, or this machine less to do"
+    )
 
 
 def broken_run(evidence: Evidence) -> list[str]:

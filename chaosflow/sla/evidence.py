@@ -125,7 +125,5 @@ class Judgement:
     objectives: tuple[ObjectiveVerdict, ...] = ()
     recoveries: Mapping[str, Recovery] = field(default_factory=dict)
     """By fault."""
-    broken_segments: Mapping[str, str] = field(default_factory=dict)
-    """Segment -> why its measurement proves nothing."""
     notes: tuple[str, ...] = ()
     """Warnings a reader must know that decide nothing."""

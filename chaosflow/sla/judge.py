@@ -28,10 +28,9 @@ def judge(evidence: Evidence) -> Judgement:
     run ``invalid``; an abort rule makes it at least ``fail``.
     """
     index = index_blocks(evidence.store)
-    broken = client.broken_segments(evidence)
     recoveries = {f.name: measure_recovery(evidence, f) for f in evidence.faults if f.attempted}
     verdicts = tuple(
-        _judge_objective(evidence, i, index, broken, recoveries) for i in range(len(evidence.objectives))
+        _judge_objective(evidence, i, index, recoveries) for i in range(len(evidence.objectives))
     )
     reasons = _invalid_reasons(evidence)
     states = [v.state for v in verdicts] or [State.INCONCLUSIVE]
@@ -42,7 +41,7 @@ def judge(evidence: Evidence) -> Judgement:
     state = max(states)
     reason = _reason(evidence, state, verdicts, reasons)
     notes = (*client.notes(evidence), *reasons[1:])
-    return Judgement(state, reason, verdicts, recoveries, broken, notes)
+    return Judgement(state, reason, verdicts, recoveries, notes)
 
 
 def baseline_blocks(evidence: Evidence) -> str | None:
@@ -67,7 +66,6 @@ def _judge_objective(
     evidence: Evidence,
     number: int,
     index: Index,
-    broken: Mapping[str, str],
     recoveries: Mapping[str, Recovery],
 ) -> ObjectiveVerdict:
     objective = evidence.objectives[number]
@@ -78,8 +76,8 @@ def _judge_objective(
             parts.append(judge_recovery(objective, recoveries.get(fault) or _never(fault)))
             continue
         verdict = _judge_segment(evidence, number, segment, index.get((segment, number), []))
-        if segment in broken:
-            verdict = replace(verdict, state=State.INVALID, sentence=broken[segment])
+        if (why := client.late(evidence, number, segment)) is not None:
+            verdict = replace(verdict, state=State.INVALID, sentence=why)
         parts.append(verdict)
     return _summed_up(objective, tuple(parts))
 
@@ -128,7 +126,7 @@ def _judge_segment(evidence: Evidence, number: int, segment: str, blocks: Blocks
 def _summed_up(objective: Objective, parts: tuple[SegmentVerdict, ...]) -> ObjectiveVerdict:
     if not parts:
         return ObjectiveVerdict(objective, State.INCONCLUSIVE, "no segment of this run is judged by it")
-    worst = max(parts, key=lambda p: (p.state, _nearness(p)))
+    worst = max(parts, key=lambda p: (p.state, p.needs_more or 0, _nearness(p)))
     if worst.state is State.PASS and len(parts) > 1:
         sentence = (
             f"holds in all {len(parts)} segments; nearest to its limit in {worst.segment}: {worst.sentence}"
@@ -142,9 +140,9 @@ def _summed_up(objective: Objective, parts: tuple[SegmentVerdict, ...]) -> Objec
 
 def _nearness(part: SegmentVerdict) -> float:
     """Larger = nearer to its limit, among the segments of one objective."""
-    if part.allowed_share:
-        return part.k_high / part.n if part.n else 0.0
-    return abs(part.observed or 0.0)
+    if part.limit and part.observed is not None:
+        return abs(part.observed) / part.limit
+    return part.k_high / part.n if part.n else 0.0
 
 
 def _invalid_reasons(evidence: Evidence) -> list[str]:

@@ -37,7 +37,7 @@ def judge_quantile(
     return SegmentVerdict(
         segment=segment,
         state=decision.state,
-        sentence=_sentence(objective, decision, fail_s, pass_s),
+        sentence=_sentence(objective, decision, fail_s, pass_s, observed),
         n=decision.total.n,
         k_low=decision.total.fail_low,
         k_high=decision.total.pass_high,
@@ -91,7 +91,9 @@ def _unresolved(objective: Objective, segment: str) -> SegmentVerdict:
     )
 
 
-def _sentence(objective: Objective, decision: Decision, fail_s: float, pass_s: float) -> str:
+def _sentence(
+    objective: Objective, decision: Decision, fail_s: float, pass_s: float, observed_s: float | None
+) -> str:
     total, what = decision.total, noun(objective, decision.total.n)
     name = quantile_name(objective.q)
     needs = decision.needs_more
@@ -99,7 +101,8 @@ def _sentence(objective: Objective, decision: Decision, fail_s: float, pass_s: f
         return f"{objective.metric}: no {what} in this segment; {name} needs at least {number(needs or 1)}"
     passing = decision.state in (State.PASS, State.INCONCLUSIVE)
     low, high = (total.pass_low, total.pass_high) if passing else (total.fail_low, total.fail_high)
-    text = (
+    seen = f"{name} is {seconds(observed_s)}: " if observed_s is not None else ""
+    text = seen + (
         f"{objective.metric} over {seconds(pass_s if passing else fail_s)} in "
         f"{of_total(low, high, total.n, what)} ({share_of(low, high, total.n)}, "
         f"{name} allows {percent(objective.allowed_share)})"
@@ -119,7 +122,14 @@ def tail_of_sentence(objective: Objective, decision: Decision) -> str:
         )
     if decision.effect > 1.05:
         parts.append(f"bursts: {decision.effect:.3g} samples count as one")
-    if decision.state is State.INCONCLUSIVE and decision.needs_more is not None:
+    total = decision.total
+    if (
+        decision.state is State.INCONCLUSIVE
+        and total.n
+        and total.fail_low > objective.allowed_share * total.n
+    ):
+        parts.append("more than is allowed, but in so few bursts that a longer segment must decide")
+    elif decision.state is State.INCONCLUSIVE and decision.needs_more is not None:
         more = decision.needs_more
         parts.append(f"needs {number(more)} more {noun(objective, more)} with no further exceedance")
     return "".join(f"; {part}" for part in parts)
