@@ -24,7 +24,7 @@ def _table(*columns: str) -> Table:
 
 
 def _first_line(item: type) -> str:
-    return (inspect.getdoc(item) or "").splitlines()[0]
+    return (inspect.getdoc(item) or "").splitlines()[0].replace("``", "")
 
 
 def faults() -> Table:

@@ -12,8 +12,9 @@ import time
 import gevent
 
 from chaosflow.core.loadlink import LoadOrder
-from chaosflow.core.sample import RequestRecord
+from chaosflow.load.arrivals import Planned
 from chaosflow.load.client import StreamingClient
+from chaosflow.load.record import StreamRecord
 from chaosflow.load.records import to_json
 from chaosflow.load.requests import RequestMaker
 
@@ -25,10 +26,10 @@ def main() -> None:
         client, maker = StreamingClient(order), RequestMaker(order)
         rows = []
         for index in range(job.get("repeat", 1)):
-            wire = maker.wire(index)
+            request = maker.make(Planned(index))
             now_ns = time.monotonic_ns()
-            record = RequestRecord(index, now_ns, fire_ns=now_ns)
-            greenlet = gevent.spawn(client.fetch, record, wire)
+            record = StreamRecord(index, now_ns, fire_ns=now_ns)
+            greenlet = gevent.spawn(client.fetch, record, request)
             if "kill_after_s" in job:
                 gevent.sleep(job["kill_after_s"])
                 greenlet.kill()
@@ -37,6 +38,7 @@ def main() -> None:
             gevent.sleep(job.get("pause_s", 0))
         client.close()
         sys.stdout.write(json.dumps(rows) + "\n")
+        sys.stdout.flush()  # it may be a pipe
 
 
 main()
