@@ -32,6 +32,10 @@ class BokehPage:
     """One per panel, in order."""
 
 
+MOST_LABELLED = 24
+"""Fault bands that are drawn each by itself, with number and hatch."""
+
+
 def bokeh_page(book: ChartBook) -> BokehPage:
     """Models of all panels, in one document so that they share one time axis."""
     from bokeh.core.json_encoder import serialize_json
@@ -75,8 +79,11 @@ def _figures(book: ChartBook) -> list[Any]:
     figures = []
     for panel in book.panels:
         fig = _empty_figure(panel, x_range)
-        for band in book.bands:
-            _add_band(fig, band, panel.y_max, book)
+        if len(book.bands) > MOST_LABELLED:
+            _add_all_bands(fig, book)
+        else:
+            for band in book.bands:
+                _add_band(fig, band, panel.y_max, book)
         renderers = [_add_line(fig, line, sources) for line in panel.lines]
         _add_limits(fig, panel)
         fig.add_tools(_hover(panel, renderers), m.CrosshairTool(overlay=cross, dimensions="height"))
@@ -185,6 +192,18 @@ def _add_band(fig: Any, band: Band, y_max: float, book: ChartBook) -> None:
             text_baseline="top",
             text_font_style="bold",
         )
+    )
+
+
+def _add_all_bands(fig: Any, book: ChartBook) -> None:
+    """Very many faults as one glyph: each drawn by itself would cost minutes and megabytes."""
+    fig.vstrip(
+        x0=[band.begin_s for band in book.bands],
+        x1=[band.end_s for band in book.bands],
+        fill_color=[band.colour for band in book.bands],
+        fill_alpha=0.16,
+        line_alpha=0,
+        level="underlay",
     )
 
 
