@@ -8,13 +8,14 @@ PYTEST ?= $(BIN)/python -m pytest
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check bench bench-long system-packages
+.PHONY: help demo test test-full test-guest check bench bench-long system-packages
 .DELETE_ON_ERROR:
 
 help:  ## this list
 	@echo "make demo        three faults against the included engine: a verdict and a report (about 2 minutes)"
 	@echo "make test        the tests (ARGS='-k word' selects); as root it first installs missing system packages"
 	@echo "make test-full   also those that need a guest kernel or vLLM"
+	@echo "make test-guest  the tests that need netem, in a guest kernel (make test runs them too, where it must)"
 	@echo "make check       ruff, mypy, import-linter"
 	@echo "make bench       figures beside the named rivals"
 	@echo "make bench-long  the long ones"
@@ -27,6 +28,10 @@ test: $(FULL) system-packages
 
 test-full: $(FULL) system-packages
 	$(PYTEST) -m "not soak" $(ARGS)
+
+test-guest: $(FULL) system-packages
+	tests/vm/vm-run --setup
+	tests/vm/vm-run --timeout 800 -- $(PYTEST) -p no:cacheprovider -k "guest or net.netem" tests/guest tests/contract $(ARGS)
 
 check: $(FULL)
 	$(BIN)/ruff check .

@@ -1,220 +1,222 @@
-"""How true are the times that the load reports? Against a server that keeps, and records, an exact schedule.
+"""How true are the times that the load reports, and what does it cost? Against a server that keeps, and records,
+an exact schedule. Every figure stands beside a plain Locust user's or a raw asyncio client's of the same minute.
 
-Prints, for 1, 16, 64 and 256 streams: error of the mean and of the P99 of TTFT (from t_sent) and of the P99 of
-the gap, for ChaosFlow's load and for a plain Locust HttpUser with a hand-written SSE loop, in the same run.
-Usage: bench_fidelity.py [STREAMS …]
+    bench_fidelity.py [PART …]     parts: times speed burst cpu rate many memory (the last: bench-long only)
+
+The machine's other work disturbs every figure: each is the median of several runs, the best run beside it, and the load
+average at the end of each part is printed. bench/rivals.sh adds AIPerf and inference-perf.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import socket
-import subprocess
+import statistics
 import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
+from fidelity_rig import (
+    Measured,
+    build,
+    chaosflow,
+    closed,
+    mean,
+    other_client,
+    quantile,
+    stats,
+    truth_server,
+)
+
+LONG = bool(os.environ.get("CHAOSFLOW_BENCH_LONG"))
+REPEATS = int(os.environ.get("CHAOSFLOW_BENCH_REPEATS", "5" if LONG else "3"))
 TTFT_MS, GAP_MS, TOKENS = 50, 10, 64
 ROUNDS = 6
 STREAM_S = (TTFT_MS + GAP_MS * TOKENS) / 1000
 
 
-class Times(NamedTuple):
-    """Milliseconds, all requests of one run."""
-
-    ttft: list[float]
-    gap: list[float]
-    note: str = ""
-
-
-def build(folder: Path) -> Path:
-    out = folder / "truth_sse"
-    subprocess.run(["cc", "-O2", "-w", "-o", out, Path(__file__).with_name("truth_sse.c"), "-lm"], check=True)
-    return out
+def show(what: str, client: str, values: list[float], must: str = "", unit: str = "", note: str = "") -> None:
+    """One row: median, best of all runs."""
+    best = min(values, key=abs) if unit == "ms" else min(values)
+    if unit.startswith("tokens"):
+        best = max(values)
+    middle = statistics.median(values)
+    print(f"{what:<40}{client:<16}{middle:>12,.2f}{best:>12,.2f} {unit:<9} {must:<12} {note}", flush=True)
 
 
-def take_precedence(pid: int) -> None:
-    """Server and rival get the priority that ChaosFlow's workers take: the machine's other work hits neither."""
-    with suppress(OSError):  # only root may
-        os.setpriority(os.PRIO_PROCESS, pid, -10)
+def times(folder: Path, binary: Path) -> None:
+    """Error of the reported times: client minus what the server recorded."""
+    for streams, must in ((1, ""), (64, "<= 1"), (256, "<= 3")):
+        clients: dict[str, Callable[[int], Measured]] = {
+            "chaosflow": lambda port, s=streams: chaosflow(
+                port, closed(s, ROUNDS), ROUNDS * STREAM_S + 2, folder
+            ),
+            "raw asyncio": lambda port, s=streams: other_client("raw_client.py", port, s, s * ROUNDS),
+            "plain Locust": lambda port, s=streams: other_client("plain_locust.py", port, s, ROUNDS),
+        }
+        for name, client in clients.items():
+            errors: list[tuple[float, float, float]] = []
+            shares = []
+            for _ in range(REPEATS if name == "chaosflow" else 1 if streams == 1 else 2):
+                with truth_server(binary, TTFT_MS, GAP_MS, TOKENS) as port:
+                    found = client(port)
+                    true = stats(port)
+                errors.append(
+                    (
+                        mean(found.ttft) - true["ttft_ms"]["mean"],
+                        quantile(found.ttft, 0.99) - true["ttft_ms"]["p99"],
+                        quantile(found.gap, 0.99) - true["itl_ms"]["p99"],
+                    )
+                )
+                shares.append(found.interval_share)
+            ours = name == "chaosflow"
+            note = f"{statistics.median(shares):.2%} interval stamps" if ours else ""
+            show(f"TTFT mean error, {streams} streams", name, [e[0] for e in errors], unit="ms")
+            show(
+                f"TTFT P99 error, {streams} streams", name, [e[1] for e in errors], must if ours else "", "ms"
+            )
+            gap_must = "<= 1" if ours and streams == 256 else ""
+            show(f"gap P99 error, {streams} streams", name, [e[2] for e in errors], gap_must, "ms", note)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        port: int = s.getsockname()[1]
-        return port
+def speed(folder: Path, binary: Path) -> None:
+    """One event a packet, as fast as the server sends them: 64 streams with a token each ms."""
+    ratios, costs = [], []
+    rates: dict[str, list[float]] = {"chaosflow": [], "raw asyncio": []}
+    for _ in range(REPEATS):
+        used = {}
+        for name in rates:
+            with truth_server(binary, 5, 1, 500) as port:
+                if name == "chaosflow":
+                    found = chaosflow(port, closed(64, 4, 500), 30, folder)
+                    idle = chaosflow(port, closed(1, 1, 1), 1, folder).cpu_s
+                    used[name] = found.cpu_s - idle  # without Python's and Locust's start
+                else:
+                    found = other_client("raw_client.py", port, 64, 64 * 4)
+                    used[name] = found.cpu_s
+            rates[name].append(found.tokens_per_s)
+        ratios.append(rates["chaosflow"][-1] / rates["raw asyncio"][-1])
+        costs.append(used["chaosflow"] / used["raw asyncio"])
+    for name, values in rates.items():
+        show("one event a packet", name, values, unit="tokens/s")
+    show("  as part of raw asyncio", "chaosflow", ratios, ">= 0.9", "tokens x")
+    show("  CPU, as multiple of raw asyncio", "chaosflow", costs, "<= 1.5", "x")
 
 
-@contextmanager
-def truth_server(binary: Path) -> Iterator[int]:
-    port = free_port()
-    process = subprocess.Popen([binary, str(port), str(TTFT_MS), str(GAP_MS), str(TOKENS), "r"])
-    take_precedence(process.pid)
-    try:
-        for _ in range(200):
-            try:
-                get(port, "/health")
-                break
-            except OSError:
-                time.sleep(0.01)
-        yield port
-    finally:
-        process.kill()
-        process.wait()
-
-
-def get(port: int, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
-        body: bytes = response.read()
-        return body
-
-
-def chaosflow(port: int, streams: int, folder: Path) -> Times:
-    """The real load process, closed loop, as the orchestrator runs it."""
-    from chaosflow.load.records import read_records
-
-    run = Path(tempfile.mkdtemp(dir=folder))
-    order = {
-        "run_id": "bench",
-        "url": f"http://127.0.0.1:{port}/v1",
-        "model": "tiny",
-        "plan": {
-            "arrival": {"kind": "closed", "users": streams},
-            "max_requests": streams * ROUNDS,
-            "prompt_tokens": 8,
-            "output_tokens": TOKENS,
-        },
-        "seed": 1,
-        "objectives": ["ttft.p99 <= 200ms", "gap.p99 <= 100ms"],
-        "fault_names": [],
-        "records_dir": str(run),
+def burst(folder: Path, binary: Path) -> None:
+    """The parser's rate: each answer is one burst of 64 events."""
+    runs: dict[str, Callable[[int], Measured]] = {
+        "chaosflow": lambda port: chaosflow(port, closed(64, 150), 60, folder),
+        "raw asyncio": lambda port: other_client("raw_client.py", port, 64, 64 * 150),
+        "plain Locust": lambda port: other_client("plain_locust.py", port, 64, 60),
     }
-    (run / "order.json").write_text(json.dumps(order))
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(run / "s"))
-        listener.listen()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "chaosflow.load", str(run / "order.json"), str(run / "s")]
+    for name, client in runs.items():
+        rates = []
+        for _ in range(REPEATS):
+            with truth_server(binary, 0, 0, TOKENS) as port:
+                rates.append(client(port).tokens_per_s)
+        show(
+            "64 events in one burst, 64 streams",
+            name,
+            rates,
+            ">= 100,000" if name == "chaosflow" else "",
+            "tokens/s",
         )
-        link, _ = listener.accept()
-        with link, link.makefile("rwb") as lines:
-            _converse(lines, ROUNDS * STREAM_S + 1)
-        process.wait(20)
-    rows = list(read_records(run / "records-0.jsonl.gz"))
-    assert len(rows) == streams * ROUNDS, f"{len(rows)} of {streams * ROUNDS}"
-    assert all(r["outcome"] == "ok" for r in rows)
-    events = sum(len(r["event_us"]) for r in rows)
-    intervals = sum(
-        a != b
-        for r in rows
-        if "event_low_us" in r
-        for a, b in zip(r["event_us"], r["event_low_us"], strict=True)
+    rates = [parser_rate() for _ in range(REPEATS)]
+    show("  parsing alone, no sockets", "chaosflow", rates, ">= 100,000", "tokens/s")
+
+
+def parser_rate() -> float:
+    """Tokens/s of HTTP, event stream and JSON parsing of recorded bursts."""
+    import time
+
+    from chaosflow.load.exchange import Exchange
+    from chaosflow.load.record import StreamRecord
+
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    event = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"tiny","choices":[{"index":0,"delta":{"content":" tok%02d"},"finish_reason":null}]}\n\n'
+    events = [event % (n % 100) for n in range(64)]
+    stream = head + b"".join(b"%x\r\n%s\r\n" % (len(e), e) for e in events)
+    stream += b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
+    begun_s = time.perf_counter()
+    for number in range(1000):
+        exchange = Exchange(StreamRecord(number, 0), lambda: None)
+        exchange.feed(stream, 2, 1, one_segment=False)
+        exchange.release()
+    return 64_000 / (time.perf_counter() - begun_s)
+
+
+def cpu(folder: Path, binary: Path) -> None:
+    """3,072 requests of 64 tokens at 256 streams, from the start of the processes to their end."""
+    for name in ("chaosflow", "plain Locust", "raw asyncio"):
+        used = []
+        for _ in range(REPEATS):
+            with truth_server(binary, TTFT_MS, GAP_MS, TOKENS) as port:
+                if name == "chaosflow":
+                    found = chaosflow(port, closed(256, 12), 12 * STREAM_S + 3, folder)
+                    assert [r["outcome"] for r in found.rows] == ["ok"] * 3072
+                elif name == "plain Locust":
+                    found = other_client("plain_locust.py", port, 256, 12)
+                else:
+                    found = other_client("raw_client.py", port, 256, 3072)
+            used.append(found.cpu_s)
+        show("3,072 requests at 256 streams", name, used, "<= 6" if name == "chaosflow" else "", "CPU s")
+
+
+def rate(folder: Path, binary: Path) -> None:
+    """Constant arrivals, one token each."""
+    plan = {"arrival": {"kind": "constant", "rate_per_s": 2000}, "output_tokens": 1, "prompt_tokens": 1}
+    late, missing = [], []
+    for _ in range(REPEATS):
+        with truth_server(binary, 0, 0, 1) as port:
+            found = chaosflow(port, plan, 20, folder)
+        late.append(quantile(found.lag, 0.99))
+        missing.append(abs(sum(r["outcome"] == "ok" for r in found.rows) - 40_000) / 400)
+    show("2,000/s for 20 s: not delivered", "chaosflow", missing, "<= 0.5", "%")
+    show("2,000/s for 20 s: lateness P99", "chaosflow", late, "<= 2", "ms", "a segment beyond is invalid")
+
+
+def many(folder: Path, binary: Path) -> None:
+    """1,000 streams held for a minute by one worker: 10,000 tokens/s."""
+    with truth_server(binary, TTFT_MS, 100, 600) as port:
+        found = chaosflow(port, {**closed(1000, 1, 600), "deadline": 120}, 65, folder, drain_s=30)
+        true = stats(port)
+    lost = sum(r["outcome"] != "ok" or r["tokens"] != 600 for r in found.rows) + 1000 - len(found.rows)
+    show("1,000 streams for 60 s: lost", "chaosflow", [float(lost)], "0", "streams")
+    show("1,000 streams for 60 s: lag P99", "chaosflow", [quantile(found.lag, 0.99)], "shown", "ms")
+    error = quantile(found.gap, 0.99) - true["itl_ms"]["p99"]
+    note = f"{found.interval_share:.2%} interval stamps"
+    show("1,000 streams for 60 s: gap P99 error", "chaosflow", [error], "", "ms", note)
+
+
+def memory(folder: Path, binary: Path) -> None:
+    """Half an hour at 100 requests/s."""
+    plan = {"arrival": {"kind": "poisson", "rate_per_s": 100}, "output_tokens": 16}
+    with truth_server(binary, 20, 5, 16) as port:
+        found = chaosflow(port, plan, 1800, folder)
+    early, late = mean(found.rss_mib[60:120]), mean(found.rss_mib[-60:])
+    show(
+        "30 min at 100/s: memory",
+        "chaosflow",
+        [100 * (late / early - 1)],
+        "<= 5",
+        "% more",
+        f"{late:.0f} MiB",
     )
-    return Times(
-        [(r["event_us"][0] - r["sent_us"]) / 1e3 for r in rows],
-        [(b - a) / 1e3 for r in rows for a, b in zip(r["event_us"], r["event_us"][1:], strict=False)],
-        f"{intervals / events:.2%} of events known as intervals",
-    )
 
 
-def _converse(lines: Any, seconds: float) -> None:
-    def send(**message: object) -> None:
-        lines.write(json.dumps(message).encode() + b"\n")
-        lines.flush()
-
-    assert json.loads(lines.readline())["type"] == "ready"
-    t0_ns = time.monotonic_ns()
-    send(type="start", t0_ns=t0_ns)
-    send(type="stop", at_ns=t0_ns + round(seconds * 1e9), drain_s=5)
-    while json.loads(lines.readline())["type"] != "bye":
-        pass
+PARTS = {f.__name__: f for f in (times, speed, burst, cpu, rate, many)} | ({"memory": memory} if LONG else {})
 
 
-def rival(port: int, streams: int, folder: Path) -> Times:
-    command = [sys.executable, __file__, "--rival", str(port), str(streams)]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout.splitlines()[-1])
-    return Times(found["ttft"], found["gap"])
-
-
-def run_rival(port: int, streams: int) -> None:
-    """A Locust HttpUser as people write it: requests, stream=True, iter_lines, perf_counter."""
-    take_precedence(0)
-    import gevent
-    from locust import HttpUser, task
-    from locust.env import Environment
-    from locust.exception import StopUser
-
-    ttft: list[float] = []
-    gap: list[float] = []
-
-    class SseUser(HttpUser):
-        host = f"http://127.0.0.1:{port}"
-        done = 0
-
-        @task
-        def ask(self) -> None:
-            if self.done >= ROUNDS:
-                raise StopUser
-            self.done += 1
-            body = {"model": "tiny", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
-            began = last = time.perf_counter()
-            first = True
-            with self.client.post("/v1/chat/completions", json=body, stream=True, catch_response=True) as r:
-                for line in r.iter_lines():
-                    if not line.startswith(b"data: {"):
-                        continue
-                    choices = json.loads(line[6:])["choices"]
-                    if not choices or not choices[0]["delta"].get("content"):
-                        continue
-                    now = time.perf_counter()
-                    (ttft if first else gap).append((now - (began if first else last)) * 1e3)
-                    first, last = False, now
-                r.success()
-
-    environment = Environment(user_classes=[SseUser])
-    runner = environment.create_local_runner()
-    runner.start(streams, spawn_rate=streams)
-    while len(ttft) < streams * ROUNDS or runner.user_count:
-        gevent.sleep(0.1)
-    print(json.dumps({"ttft": ttft, "gap": gap}))
-
-
-def p99(values: list[float]) -> float:
-    return sorted(values)[math.ceil(0.99 * len(values)) - 1]
-
-
-def mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def main(all_streams: list[int]) -> None:
-    print(f"truth: first token after {TTFT_MS} ms, then {TOKENS - 1} every {GAP_MS} ms; {ROUNDS} rounds; ms")
-    print(f"{'streams':>7}  {'client':<22}{'TTFT mean err':>14}{'TTFT P99 err':>14}{'gap P99 err':>13}")
+def main(parts: list[str]) -> None:
+    print(f"{'':<40}{'':<16}{'median':>12}{'best':>12} {'':<9} must")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         binary = build(folder)
-        for streams in all_streams:
-            for label, client in (("chaosflow", chaosflow), ("Locust HttpUser + SSE", rival)):
-                with truth_server(binary) as port:
-                    times = client(port, streams, folder)
-                    true = json.loads(get(port, "/stats"))
-                print(
-                    f"{streams:>7}  {label:<22}{mean(times.ttft) - true['ttft_ms']['mean']:>+14.2f}"
-                    f"{p99(times.ttft) - true['ttft_ms']['p99']:>+14.2f}"
-                    f"{p99(times.gap) - true['itl_ms']['p99']:>+13.2f}  {times.note}",
-                    flush=True,
-                )
+        for part in parts or PARTS:
+            PARTS[part](folder, binary)
+            print(f"  ({part}: load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores)", flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--rival"]:
-        run_rival(int(sys.argv[2]), int(sys.argv[3]))
-    else:
-        main([int(a) for a in sys.argv[1:]] or [1, 16, 64, 256])
+    main(sys.argv[1:])

@@ -28,21 +28,21 @@ class ToxicFault(FaultAtom):
     def toxic(self) -> dict[str, Any]:
         """``type``, ``attributes`` and, unless 1, ``toxicity``."""
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def judge(toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
+    def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
         """Whether the installed toxic really does what it was asked, from what the proxy measured."""
 
     def streams(self) -> tuple[str, ...]:
-        return ("downstream",)
+        """The directions that it acts on; a subclass with a ``direction`` needs no override."""
+        direction = getattr(self, "direction", "downstream")
+        return ("downstream", "upstream") if direction == "both" else (direction,)
 
     def resource(self, host: Host) -> frozenset[str]:
         return frozenset(f"proxy:{stream}" for stream in self.streams())
 
     def check(self, host: Host) -> Capability:
-        if host.proxy is None and not host.planning:
-            return Capability.no("no fault proxy is in the path between load and target")
-        return Capability.yes("fault proxy in the path from the first request on")
+        return proxy_capability(host)
 
     async def plan(self, host: Host, name: str) -> Undo:
         if host.proxy is None:
@@ -82,6 +82,13 @@ class ToxicFault(FaultAtom):
         """Remove the toxics. Bytes already delayed still arrive when due, in order."""
         for toxic in undo.state["toxics"]:
             await client.remove_toxic(undo.state["control"], undo.state["proxy"], toxic["name"])
+
+
+def proxy_capability(host: Host) -> Capability:
+    """Whether the proxy is, or will be, in the path. Reads only."""
+    if host.proxy is None and not host.planning:
+        return Capability.no("no fault proxy is in the path between load and target")
+    return Capability.yes("fault proxy in the path from the first request on")
 
 
 def waiting(stats: dict[str, Any]) -> str:

@@ -11,11 +11,9 @@ from pydantic import Field, model_validator
 from chaosflow.core.errors import CapabilityError
 from chaosflow.core.fault import Capability, Effect, FaultAtom, Undo
 from chaosflow.core.host import Host
-from chaosflow.faults._target import check_processes, still_to_come
-from chaosflow.linux import cgroup, procs
+from chaosflow.faults._target import NEEDS_CGROUP, OWN_CGROUP, check_cgroup, require_cgroup, target_cgroup
+from chaosflow.linux import cgroup
 from chaosflow.linux.cgroup import CpuQuota
-
-_SCOPE = "start it in a cgroup of its own: systemd-run --scope COMMAND"
 
 
 class HostCpuQuota(FaultAtom):
@@ -25,6 +23,12 @@ class HostCpuQuota(FaultAtom):
     """
 
     kind: ClassVar[str] = "host.cpu_quota"
+    acts_on: ClassVar[str] = "the cgroup that the target lives in: v1 `cpu.cfs_quota_us`, v2 `cpu.max`"
+    requires: ClassVar[str] = NEEDS_CGROUP
+    cannot: ClassVar[str] = (
+        "Moves no process; refuses the root cgroup, one shared with strangers, and a limit looser than the one "
+        "in force"
+    )
     undone_by: ClassVar[str] = "echo the prior value > cpu.cfs_quota_us (v1) or cpu.max (v2) of the cgroup"
 
     percent: float = Field(gt=0, le=100_000)
@@ -46,26 +50,12 @@ class HostCpuQuota(FaultAtom):
         return round(self.percent * self.period_us / 100)
 
     def resource(self, host: Host) -> frozenset[str]:
-        return frozenset({f"cgroup:cpu:{_folder(host) or 'target'}"})
+        return frozenset({f"cgroup:cpu:{target_cgroup(host, 'cpu') or 'target'}"})
 
     def check(self, host: Host) -> Capability:
-        version = cgroup.layout().cpu_version()
-        if version == 0:
-            return Capability.no(
-                "no cgroup hierarchy has the cpu controller", "mount one, or run on the host"
-            )
-        rung = "cgroup v1 cpu.cfs_quota_us" if version == 1 else "cgroup v2 cpu.max"
-        if not (capability := check_processes(host)).ok:
-            return capability
-        if still_to_come(host) and host.target.included and not cgroup.can_create():
-            return Capability.no(
-                f"cgroup v{version}: no cgroup can be made for the engine", "run as root, outside a container"
-            )
-        if still_to_come(host):
-            return Capability.yes(rung)
-        folder = _folder(host)
-        refusal = _refusal(folder, host) if folder else Capability.no("the target has no cpu cgroup", _SCOPE)
-        return refusal or self._looser(folder) or Capability.yes(rung)
+        rung = "cgroup v1 cpu.cfs_quota_us" if cgroup.layout().cpu_version() == 1 else "cgroup v2 cpu.max"
+        capability = check_cgroup(host, "cpu", _file, rung)
+        return (capability.ok and self._looser(target_cgroup(host, "cpu"))) or capability
 
     def _looser(self, folder: Path | None) -> Capability | None:
         now = cgroup.read_cpu_quota(folder) if folder else None
@@ -77,10 +67,9 @@ class HostCpuQuota(FaultAtom):
         return None
 
     async def plan(self, host: Host, name: str) -> Undo:
-        folder = _folder(host)
-        prior = cgroup.read_cpu_quota(folder) if folder else None
-        if folder is None or prior is None:
-            raise CapabilityError(f"{self.kind} {name}", f"{folder or 'the target'} has no CPU limit", _SCOPE)
+        folder = require_cgroup(host, "cpu", f"{self.kind} {name}")
+        if (prior := cgroup.read_cpu_quota(folder)) is None:
+            raise CapabilityError(f"{self.kind} {name}", f"{folder} has no CPU limit", OWN_CGROUP)
         stat = cgroup.cpu_stat(folder)
         state = {
             "folder": str(folder),
@@ -128,34 +117,9 @@ class HostCpuQuota(FaultAtom):
         cgroup.set_cpu_quota(folder, wanted)
 
 
-def _folder(host: Host) -> Path | None:
-    cgroups = host.target.cgroups
-    if not cgroups and host.target.processes:
-        cgroups = cgroup.cgroups_of(host.target.processes[0].pid)
-    return cgroup.cpu_folder(cgroups)
-
-
-def _refusal(folder: Path, host: Host) -> Capability | None:
-    """Why the cgroup may not be limited, or None."""
-    if cgroup.is_root(folder):
-        return Capability.no(f"the target lives in the root cgroup {folder}, with everything else", _SCOPE)
-    if cgroup.read_cpu_quota(folder) is None:
-        return Capability.no(f"the cpu controller is not enabled in {folder}", _SCOPE)
-    file = "cpu.max" if (folder / "cpu.max").exists() else "cpu.cfs_quota_us"
-    if not _writable(folder / file):
-        return Capability.no(f"{folder / file} cannot be written", "run as root")
-    others = [] if host.target.included else cgroup.strangers(folder, procs.tree(host.target.processes))
-    if others:
-        return Capability.no(f"{folder} also holds {procs.describe(others[:5])}", _SCOPE)
-    return None
-
-
-def _writable(file: Path) -> bool:
-    try:
-        with file.open("r+"):
-            return True
-    except OSError:
-        return False
+def _file(folder: Path) -> Path:
+    v2 = folder / "cpu.max"
+    return v2 if v2.exists() else folder / "cpu.cfs_quota_us"
 
 
 def _manual(folder: Path, prior: CpuQuota) -> str:

@@ -27,6 +27,9 @@ class ProcessKill(FaultAtom):
     reversible: ClassVar[bool] = False
     composes: ClassVar[bool] = True
     silences_target: ClassVar[bool] = True
+    acts_on: ClassVar[str] = "the target's processes"
+    requires: ClassVar[str] = "the same user as the target, or root"
+    cannot: ClassVar[str] = "A process that outlives the signal for `grace_s` = not confirmed"
 
     signal: Literal["KILL", "TERM", "INT", "HUP", "QUIT", "ABRT", "SEGV"] = "KILL"
     scope: Scope = "tree"

@@ -16,6 +16,8 @@ class ProxyBandwidth(ToxicFault):
     """A thin link per connection. What does not fit waits: in the proxy (64 KiB), then at the sender."""
 
     kind: ClassVar[str] = "proxy.bandwidth"
+    acts_on: ClassVar[str] = "bytes of open and new connections through the proxy, in order"
+    cannot: ClassVar[str] = "The rate is not shared between connections."
 
     rate_kbytes_per_s: float = Field(gt=0, le=1e9)
     """1 KB = 1000 bytes."""
@@ -23,15 +25,12 @@ class ProxyBandwidth(ToxicFault):
     toxicity: float = Field(1.0, gt=0, le=1)
     """Share of the connections that it acts on."""
 
-    def streams(self) -> tuple[str, ...]:
-        return ("downstream", "upstream") if self.direction == "both" else (self.direction,)
-
     def toxic(self) -> dict[str, Any]:
         attributes = {"rate": self.rate_kbytes_per_s}
         return {"type": "bandwidth", "toxicity": self.toxicity, "attributes": attributes}
 
-    @staticmethod
-    def judge(toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
+    @classmethod
+    def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
         rate, busy_s = stats["achieved_rate"], stats.get("busy_s", 0.0)
         if not rate:
             return Effect(True, waiting(stats))

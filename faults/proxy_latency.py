@@ -20,6 +20,7 @@ class ProxyLatency(ToxicFault):
     """
 
     kind: ClassVar[str] = "proxy.latency"
+    acts_on: ClassVar[str] = "bytes of open and new connections through the proxy, in order"
 
     delay_ms: float = Field(gt=0, le=600_000)
     jitter_ms: float = Field(0, ge=0)
@@ -38,9 +39,6 @@ class ProxyLatency(ToxicFault):
             )
         return self
 
-    def streams(self) -> tuple[str, ...]:
-        return ("downstream", "upstream") if self.direction == "both" else (self.direction,)
-
     def toxic(self) -> dict[str, Any]:
         attributes = {
             "latency": self.delay_ms,
@@ -49,8 +47,8 @@ class ProxyLatency(ToxicFault):
         }
         return {"type": "latency", "toxicity": self.toxicity, "attributes": attributes}
 
-    @staticmethod
-    def judge(toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
+    @classmethod
+    def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
         if not stats["delayed"]:
             return Effect(True, waiting(stats))
         wanted, sd = toxic["attributes"]["latency"], stats["requested_sd_ms"]

@@ -19,13 +19,12 @@ class ProxyResetPeer(ToxicFault):
     """
 
     kind: ClassVar[str] = "proxy.reset_peer"
+    acts_on: ClassVar[str] = "a TCP RST at both ends, in mid-stream too"
+    cannot: ClassVar[str] = "Cannot reset a connection that ended before its time."
 
     after_ms: float = Field(0, ge=0, le=86_400_000)
     toxicity: float = Field(1.0, gt=0, le=1)
     """Share of the connections that it acts on."""
-
-    def streams(self) -> tuple[str, ...]:
-        return ("downstream",)
 
     def toxic(self) -> dict[str, Any]:
         return {
@@ -34,8 +33,8 @@ class ProxyResetPeer(ToxicFault):
             "attributes": {"timeout": self.after_ms},
         }
 
-    @staticmethod
-    def judge(toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
+    @classmethod
+    def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
         met, resets = stats["connections"], int(stats.get("resets", 0))
         after_s = toxic["attributes"]["timeout"] / 1000
         if not met:

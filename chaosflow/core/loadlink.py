@@ -19,9 +19,11 @@ load -> orchestrator
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
 
-from chaosflow.core.scenario import LoadPlan
+from pydantic import BaseModel, ConfigDict, field_serializer
+
+from chaosflow.core.loadplan import LoadPlan
 
 API_KEY_VARIABLE = "CHAOSFLOW_TARGET_API_KEY"
 """The key travels in the environment of the load process, never in a file."""
@@ -46,3 +48,9 @@ class LoadOrder(BaseModel):
     stall_limit_s: float = 1.0
     records_dir: str
     """Folder for raw records, one ``records-<worker>.jsonl.gz`` a worker."""
+    files: dict[str, str] = {}
+    """Text of files that the plan names, by path, for workers on other machines; empty = read them."""
+
+    @field_serializer("plan")
+    def _as_written(self, plan: LoadPlan) -> dict[str, Any]:
+        return plan.model_dump(mode="json", by_alias=True)

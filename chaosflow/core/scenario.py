@@ -4,15 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from chaosflow.core.fields import Model, Seconds
+from chaosflow.core.loadplan import (
+    ClosedArrival,
+    ConstantArrival,
+    GammaArrival,
+    LoadPlan,
+    PoissonArrival,
+    TraceArrival,
+)
 from chaosflow.core.slo import RESERVED_NAMES, AbortRule, Objective, parse_abort, parse_objective
-from chaosflow.core.units import did_you_mean, parse_duration_s
+from chaosflow.core.units import did_you_mean
 
-Seconds = Annotated[
-    float, BeforeValidator(parse_duration_s), Field(ge=0, json_schema_extra={"type": ["string", "number"]})
+__all__ = [
+    "ClosedArrival",
+    "ConstantArrival",
+    "EngineSpec",
+    "FaultStep",
+    "GammaArrival",
+    "LoadPlan",
+    "Model",
+    "Phases",
+    "PoissonArrival",
+    "ProcessSpec",
+    "RestartPolicy",
+    "Scenario",
+    "Seconds",
+    "Sla",
+    "TargetSpec",
+    "TraceArrival",
 ]
-"""A duration: ``60s``, ``1m30s`` or a number of seconds."""
 
 
 def _line_of_grammar(parse: Any) -> AfterValidator:
@@ -21,12 +44,6 @@ def _line_of_grammar(parse: Any) -> AfterValidator:
         return text
 
     return AfterValidator(check)
-
-
-class Model(BaseModel):
-    """Unknown keys are errors everywhere."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class RestartPolicy(Model):
@@ -100,48 +117,9 @@ class TargetSpec(Model):
                 raise ValueError(f"{', '.join(odd)}: only for a target with 'url'")
         elif not self.url or not self.url.startswith(("http://", "https://")):
             raise ValueError(f"url {self.url!r}: must start with http:// or https://")
+        elif "@" in self.url.split("/")[2] or any(not c.isprintable() for c in self.url):
+            raise ValueError("url: holds credentials or control characters, which are not sent; use api_key or headers")
         return self
-
-
-class PoissonArrival(Model):
-    kind: Literal["poisson"]
-    rate_per_s: float = Field(gt=0, le=100_000)
-
-
-class ConstantArrival(Model):
-    kind: Literal["constant"]
-    rate_per_s: float = Field(gt=0, le=100_000)
-
-
-class ClosedArrival(Model):
-    kind: Literal["closed"]
-    users: int = Field(ge=1, le=100_000)
-    """Requests kept under way at once."""
-    think_time: Seconds = 0.0
-    """Pause of a user between the end of one request and the next."""
-
-
-Arrival = Annotated[PoissonArrival | ConstantArrival | ClosedArrival, Field(discriminator="kind")]
-
-
-class LoadPlan(Model):
-    """What Locust sends."""
-
-    arrival: Arrival
-    prompt_tokens: int = Field(256, ge=1)
-    output_tokens: int = Field(64, ge=1)
-    endpoint: Literal["chat", "completions"] = "chat"
-    workers: int = Field(1, ge=1, le=64)
-    """Locust worker processes."""
-    deadline: Seconds = 60.0
-    """A request that takes longer has failed."""
-    max_in_flight: int = Field(4096, ge=1)
-    """Per worker; reaching it makes the run invalid, never a silent cap."""
-    max_requests: int | None = Field(None, ge=1)
-    max_tokens: int | None = Field(None, ge=1)
-    headers: dict[str, str] = {}
-    extra_body: dict[str, Any] = {}
-    """Further fields of the request body, e.g. ``{ignore_eos: true}``."""
 
 
 class Phases(Model):
@@ -169,7 +147,7 @@ class FaultStep(Model):
     with_: str | None = Field(None, alias="with")
     """Alongside that fault."""
     duration: Seconds | None = None
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = Field({})
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:
@@ -201,14 +179,21 @@ class Scenario(Model):
     version: Literal[1] = 1
     name: str = Field("scenario", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
     description: str = ""
-    seed: int = Field(7, ge=0)
+    seed: int = Field(7, ge=0, lt=2**63)
     target: TargetSpec
     load: LoadPlan
     phases: Phases = Phases()
-    faults: list[FaultStep] = []
-    probes: list[str] = ["engine", "host"]
+    faults: list[FaultStep] = Field([])
+    probes: list[str] = Field(["engine", "host"])
     sla: Sla
-    abort: list[Annotated[str, _line_of_grammar(parse_abort)]] = []
+    abort: list[Annotated[str, _line_of_grammar(parse_abort)]] = Field([])
+
+    @model_validator(mode="after")
+    def _probes_differ(self) -> Self:
+        for name in self.probes:
+            if self.probes.count(name) > 1:
+                raise ValueError(f"probe {name!r} is named twice")
+        return self
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:

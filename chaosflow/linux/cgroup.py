@@ -19,8 +19,12 @@ from chaosflow.core.host import ProcessRef, state
 
 TOP = "chaosflow"
 """Folder below each mount that holds the cgroups of all runs."""
-_OURS = ("cpu", "cpuacct", "memory", "freezer", "pids", "blkio")
-_OURS_V2 = ("cpu", "memory", "pids", "io")
+OURS = ("", "cpu", "cpuacct", "cpuset", "memory", "freezer", "pids", "blkio")
+"""Hierarchies in which the included engine gets a cgroup of its own."""
+HOLDING = ("", "freezer", "memory", "pids")
+"""Those in which a helper gets one. Not cpu: on v1 a group weighs as much as one process outside it."""
+_OURS_V2 = ("cpu", "cpuset", "memory", "pids", "io")
+_V2_NAMES = {"blkio": "io", "cpuacct": "cpu"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,14 @@ class Layout:
 
     def cpu_version(self) -> int:
         """1 or 2, whichever has the cpu controller; 0 = neither."""
-        if "cpu" in self.mounts:
+        return self.version("cpu")
+
+    def version(self, controller: str) -> int:
+        """1 or 2, whichever has the controller (by its v1 name, e.g. ``blkio``); 0 = neither."""
+        if controller in self.mounts:
             return 1
-        unified = self.mounts.get("")
-        return 2 if unified and "cpu" in _words(unified / "cgroup.controllers") else 0
+        unified, name = self.mounts.get(""), _V2_NAMES.get(controller, controller)
+        return 2 if unified and name in _words(unified / "cgroup.controllers") else 0
 
 
 def layout() -> Layout:
@@ -106,10 +114,15 @@ class CpuQuota:
 
 def cpu_folder(cgroups: Mapping[str, str | Path]) -> Path | None:
     """The folder whose files limit CPU time: the v1 controller's, else the unified one's if it has cpu."""
-    if "cpu" in cgroups:
-        return Path(cgroups["cpu"])
+    return controller_folder(cgroups, "cpu")
+
+
+def controller_folder(cgroups: Mapping[str, str | Path], controller: str) -> Path | None:
+    """The folder of a controller (by its v1 name): v1's own, else the unified one's if it has it."""
+    if controller in cgroups:
+        return Path(cgroups[controller])
     unified = cgroups.get("")
-    if unified is None or layout().cpu_version() != 2:
+    if unified is None or layout().version(controller) != 2:
         return None
     return Path(unified)
 
@@ -169,7 +182,13 @@ def can_create() -> bool:
     return bool(version) and top is not None and os.access(top, os.W_OK)
 
 
-def create_run_cgroup(name: str) -> dict[str, Path]:
+def run_folders(name: str, controllers: Iterable[str] = OURS) -> dict[str, Path]:
+    """Where ``create_run_cgroup`` would make its folders. Reads only."""
+    mounts = layout().mounts
+    return {c: mounts[c] / TOP / name for c in controllers if c in mounts}
+
+
+def create_run_cgroup(name: str, controllers: Iterable[str] = OURS) -> dict[str, Path]:
     """Make ``…/chaosflow/<name>`` in every hierarchy that can be written; {} without privilege.
 
     On v2 the controllers are enabled on the way down (enabling limits nothing) and stay enabled above
@@ -177,10 +196,8 @@ def create_run_cgroup(name: str) -> dict[str, Path]:
     """
     folders: dict[str, Path] = {}
     where = layout()
-    for controller in ("", *_OURS):
-        if (mount := where.mounts.get(controller)) is None:
-            continue
-        folder = mount / TOP / name
+    for controller, folder in run_folders(name, controllers).items():
+        mount = where.mounts[controller]
         if _make(folder):
             folders[controller] = folder
             if controller == "":
@@ -191,14 +208,22 @@ def create_run_cgroup(name: str) -> dict[str, Path]:
 def _make(folder: Path) -> bool:
     for _ in range(20):  # another run may remove the empty parent between our two steps
         try:
-            folder.parent.mkdir(exist_ok=True)
-            folder.mkdir(exist_ok=True)
+            for new in (folder.parent, folder):
+                new.mkdir(exist_ok=True)
+                _fill_cpuset(new)
         except FileNotFoundError:
             continue
         except OSError:
             return False
         return True
     return False
+
+
+def _fill_cpuset(folder: Path) -> None:
+    """A new v1 cpuset is empty, and takes no process before it has CPUs and memory nodes (cpuset(7))."""
+    for file in ("cpuset.cpus", "cpuset.mems"):
+        if (folder / "cpuset.memory_migrate").exists() and not _text(folder / file).strip():
+            (folder / file).write_text(_text(folder.parent / file))
 
 
 def _enable(mount: Path, folder: Path) -> None:

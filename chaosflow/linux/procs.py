@@ -201,7 +201,12 @@ def by_listen_port(port: int) -> tuple[ProcessRef, ...]:
 
 def by_env_marker(run_id: str) -> list[ProcessRef]:
     """All living processes whose environment says that this run started them, ourselves left out."""
-    marker = f"{RUN_VARIABLE}={run_id}".encode()
+    return by_environment(f"{RUN_VARIABLE}={run_id}")
+
+
+def by_environment(entry: str) -> list[ProcessRef]:
+    """All living processes that were started with ``NAME=value`` in their environment, ourselves left out."""
+    marker = entry.encode()
     found: list[ProcessRef] = []
     unread = [pid for pid in pids() if pid != os.getpid()]
     for _ in range(_EXEC_LOOKS):

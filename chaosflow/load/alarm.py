@@ -45,8 +45,17 @@ class AlarmClock:
 
     def sleep_until(self, when_ns: int) -> None:
         """Sleep till then; returns at once, without giving way, where that is past."""
-        if when_ns <= time.monotonic_ns():
-            return
+        if when_ns > time.monotonic_ns():
+            self._sleep(when_ns)
+
+    def breathe(self) -> None:
+        """Let whatever is due or has come be served first.
+
+        ``gevent.sleep(0)`` does not: the loop runs up to fifty callbacks before it looks at a socket again.
+        """
+        self._sleep(time.monotonic_ns())
+
+    def _sleep(self, when_ns: int) -> None:
         waiter = Waiter(self._hub)
         heapq.heappush(self._sleepers, (when_ns, next(self._numbers), waiter))
         if self._sleepers[0][2] is waiter:

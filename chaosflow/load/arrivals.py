@@ -2,52 +2,118 @@
 
 from __future__ import annotations
 
+import heapq
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from chaosflow.core.scenario import ClosedArrival, ConstantArrival, LoadPlan, PoissonArrival
+from chaosflow.core.loadplan import ClosedArrival, GammaArrival, LoadPlan, PoissonArrival, TraceArrival
+from chaosflow.core.tracefile import TraceRow
+from chaosflow.load.rate import RateProfile
 
 _NS = 1_000_000_000
-
-OpenArrival = PoissonArrival | ConstantArrival
-
-
-def request_cap(plan: LoadPlan) -> int | None:
-    """How many requests the plan allows in all; None = no cap.
-
-    ``max_tokens`` counts prompt and output tokens asked for.
-    """
-    caps = [] if plan.max_requests is None else [plan.max_requests]
-    if plan.max_tokens is not None:
-        caps.append(plan.max_tokens // (plan.prompt_tokens + plan.output_tokens))
-    return min(caps) if caps else None
+_LONGEST_THINK = 1.5
 
 
-def open_schedule(arrival: OpenArrival, seed: int) -> Iterator[tuple[int, int]]:
-    """(j, ns since the start of the load) of every arrival, for ever, in order."""
-    if arrival.kind == "constant":
-        index = 0
-        while True:
-            yield index, round(index * _NS / arrival.rate_per_s)
-            index += 1
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One request of the schedule."""
+
+    index: int
+    """j: its content depends on the seed and on j alone."""
+    at_ns: int = 0
+    """Since the start of the load; a closed load's requests follow each other instead."""
+    session: int = -1
+    turn: int = 0
+    """The conversation that it belongs to, and which of its turns it is."""
+    row: int = -1
+    """The row of the trace."""
+
+
+def open_schedule(plan: LoadPlan, seed: int, trace: tuple[TraceRow, ...] = ()) -> Iterator[Planned]:
+    """Every arrival in order; for ever, unless a trace or the rate comes to its end."""
+    if isinstance(plan.arrival, ClosedArrival):
+        raise ValueError("a closed load has no schedule: its users ask again when they are answered")
+    if isinstance(plan.arrival, TraceArrival):
+        yield from _replay(plan.arrival, trace)
+    elif plan.sessions is None:
+        for index, at_s in enumerate(_times(plan, seed, 1, 0.0)):
+            yield Planned(index, round(at_s * _NS))
+    else:
+        for index, (at_ns, session, turn) in enumerate(_turns(plan, seed)):
+            yield Planned(index, at_ns, session, turn)
+
+
+def _replay(arrival: TraceArrival, trace: tuple[TraceRow, ...]) -> Iterator[Planned]:
+    # between two passes: the mean gap, as if the next request had just come
+    period_s = trace[-1].at_s + max(trace[-1].at_s / len(trace), 1e-3)
+    passes = 0
+    while arrival.repeat or not passes:
+        for number, row in enumerate(trace):
+            at_s = (passes * period_s + row.at_s) / arrival.speed
+            yield Planned(passes * len(trace) + number, round(at_s * _NS), row=number)
+        passes += 1
+
+
+def _times(plan: LoadPlan, seed: int, size: int, before_s: float) -> Iterator[float]:
+    """Arrivals at ``1 / size`` of the rate, the first ones ``before_s`` ahead of the start."""
+    arrival = plan.arrival
+    assert not isinstance(arrival, ClosedArrival | TraceArrival)
+    profile = RateProfile(arrival.rate_per_s, arrival.stages)
+    begin = -float(-(-before_s * arrival.rate_per_s // size)) if before_s else 0.0
+    for unit in _unit_process(arrival, seed, begin):
+        at_s = profile.when(unit * size)
+        if at_s is None:
+            return
+        yield at_s
+
+
+def _unit_process(arrival: object, seed: int, begin: float) -> Iterator[float]:
+    """Arrivals of rate 1."""
     rng = random.Random(f"arrivals:{seed}")
-    at_s, index = 0.0, 0
-    while True:
-        at_s += rng.expovariate(arrival.rate_per_s)
-        yield index, round(at_s * _NS)
+    at = begin
+    if isinstance(arrival, PoissonArrival):
+        while True:
+            at += rng.expovariate(1.0)
+            yield at
+    if isinstance(arrival, GammaArrival):
+        variance = arrival.cv**2
+        while True:
+            at += rng.gammavariate(1 / variance, variance)
+            yield at
+    index = 0
+    while True:  # constant; counted, not summed up: no rounding creeps in
+        yield begin + index
         index += 1
 
 
-def share_of_worker(plan: LoadPlan, seed: int, worker: int) -> Iterator[tuple[int, int]]:
+def _turns(plan: LoadPlan, seed: int) -> Iterator[tuple[int, int, int]]:
+    """(ns, session, turn) in order. Sessions that began before the load are joined in their midst, so that the
+    rate is the planned one from the first second on."""
+    assert plan.sessions is not None
+    turns, think_s = plan.sessions.turns, plan.sessions.think_time
+    longest_s = _LONGEST_THINK * think_s * (turns - 1)
+    due: list[tuple[int, int, int]] = []
+    for session, start_s in enumerate(_times(plan, seed, turns, longest_s)):
+        while due and due[0][0] <= start_s * _NS:
+            yield heapq.heappop(due)
+        rng = random.Random(f"turns:{seed}:{session}")
+        at_s = start_s
+        for turn in range(turns):
+            if at_s >= 0:
+                heapq.heappush(due, (round(at_s * _NS), session, turn))
+            at_s += think_s * rng.uniform(2 - _LONGEST_THINK, _LONGEST_THINK)
+    while due:
+        yield heapq.heappop(due)
+
+
+def share_of_worker(
+    plan: LoadPlan, seed: int, worker: int, trace: tuple[TraceRow, ...] = ()
+) -> Iterator[Planned]:
     """The arrivals j of ``open_schedule`` that fall to this worker: j mod workers."""
-    if isinstance(plan.arrival, ClosedArrival):
-        raise ValueError("a closed load has no schedule: its users ask again when they are answered")
-    cap = request_cap(plan)
-    for index, offset_ns in open_schedule(plan.arrival, seed):
-        if cap is not None and index >= cap:
-            return
-        if index % plan.workers == worker:
-            yield index, offset_ns
+    for planned in open_schedule(plan, seed, trace):
+        if planned.index % plan.all_workers == worker:
+            yield planned
 
 
 def users_of_worker(arrival: ClosedArrival, workers: int, worker: int) -> range:
@@ -55,12 +121,22 @@ def users_of_worker(arrival: ClosedArrival, workers: int, worker: int) -> range:
     return range(worker, arrival.users, workers)
 
 
-def indices_of_user(plan: LoadPlan, user: int) -> Iterator[int]:
-    """j of one closed user's first, second, … request: the same for any number of workers."""
+def request_of_user(plan: LoadPlan, user: int, number: int) -> Planned:
+    """One closed user's request ``number`` (from 0): the same for any number of workers."""
     if not isinstance(plan.arrival, ClosedArrival):
         raise ValueError("only a closed load has users")
-    cap = request_cap(plan)
-    index = user
-    while cap is None or index < cap:
-        yield index
-        index += plan.arrival.users
+    users = plan.arrival.users
+    if plan.sessions is None:
+        return Planned(user + number * users)
+    session, turn = divmod(number, plan.sessions.turns)
+    return Planned(user + number * users, session=user + session * users, turn=turn)
+
+
+def closed_schedule(plan: LoadPlan) -> Iterator[Planned]:
+    """Every request of a closed load, by j."""
+    assert isinstance(plan.arrival, ClosedArrival)
+    number = 0
+    while True:
+        for user in range(plan.arrival.users):
+            yield request_of_user(plan, user, number)
+        number += 1

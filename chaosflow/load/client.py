@@ -1,95 +1,173 @@
-"""The streaming client: a pool of kept-alive connections, a deadline, and a retry on a stale connection."""
+"""The streaming client: a pool of kept-alive connections, its time limits, and a retry on a stale connection."""
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import gevent
 from gevent.event import Event
 
 from chaosflow.core.loadlink import LoadOrder
-from chaosflow.core.sample import Outcome, RequestRecord
+from chaosflow.core.sample import Outcome
 from chaosflow.load.connection import Address, Connection, resolve
 from chaosflow.load.exchange import Exchange
+from chaosflow.load.poller import Poller
+from chaosflow.load.record import StreamRecord
+from chaosflow.load.requests import Request
 from chaosflow.load.stamps import StampClock
 
-_CONNECT_TIMEOUT_S = 10.0
 _LINGER_S = 1.0
 
 
 class StreamingClient:
     """Sends requests to one target. One per process; its greenlets share it."""
 
-    def __init__(self, order: LoadOrder) -> None:
+    def __init__(
+        self,
+        order: LoadOrder,
+        count_tokens: Callable[[str], int] | None = None,
+        *,
+        keep_text: bool = False,
+    ) -> None:
+        """``count_tokens``: of a text, by the model's tokenizer; used where the server sends no usage.
+
+        ``keep_text``: ``fetch`` returns what was answered.
+        """
         parts = urlsplit(order.url)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
         self._where = order.connect or (host, port)
         self._tls = (ssl.create_default_context(), host) if parts.scheme == "https" else None
-        self._deadline_ns = round(order.plan.deadline * 1e9)
-        self._address: Address | None = None
+        plan = order.plan
+        self._deadline_s = plan.deadline
+        self._connect_timeout_s = plan.connect_timeout
+        self._idle_timeout_ns = round(plan.idle_timeout * 1e9) if plan.idle_timeout else 0
+        self._count_tokens = count_tokens
+        self._keep_text = keep_text or count_tokens is not None
+        self._addresses: list[Address] = []
+        if plan.unix_socket and order.connect is None:
+            self._addresses = [Address(socket.AF_UNIX, plan.unix_socket)]
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
         self.clock = StampClock()
+        self._poller = Poller(self.clock)
 
-    def fetch(self, record: RequestRecord, wire: bytes) -> None:
-        """Carry out one request and fill its record; returns when it is resolved. Does not raise.
+    def fetch(self, record: StreamRecord, request: Request) -> str:
+        """Carry out one request and fill its record; returns when it is resolved.
 
-        A greenlet killed in here leaves its record ``cancelled``.
+        Returns the text that came, where it is kept; else an empty one. Raises nothing but GreenletExit: a
+        greenlet killed in here leaves its record ``cancelled``, unless it had just ended.
         """
         jumps = self.clock.jumps
+        record.asked_tokens = request.asked_tokens
         under_way = _UnderWay()
-        left_ns = record.sched_ns + self._deadline_ns - time.monotonic_ns()
+        deadline_s = self._deadline_s if request.deadline_s is None else request.deadline_s
+        left_s = (record.sched_ns - time.monotonic_ns()) / 1e9 + deadline_s
         try:
-            with gevent.Timeout(max(0.001, left_ns / 1e9)):
-                self._attempt_until_heard(record, wire, under_way)
+            with gevent.Timeout(max(0.001, left_s)):
+                self._attempt_until_heard(record, request, under_way)
         except gevent.Timeout:
-            under_way.give_up(record, Outcome.DEADLINE, f"took longer than {self._deadline_ns / 1e9:g} s")
+            under_way.give_up(record, Outcome.DEADLINE, f"took longer than {deadline_s:g} s")
         except gevent.GreenletExit:
             under_way.give_up(record, Outcome.CANCELLED, "the run ended first")
+            raise
         finally:
             record.clock_jump = self.clock.jumps != jumps
             under_way.leave()
+        return self._counted(record, under_way)
 
-    def _attempt_until_heard(self, record: RequestRecord, wire: bytes, under_way: _UnderWay) -> None:
+    def _counted(self, record: StreamRecord, under_way: _UnderWay) -> str:
+        text = under_way.exchange.text if under_way.exchange is not None else ""
+        if self._count_tokens is not None:
+            record.counted_tokens = self._count_tokens(text) if text else 0
+            if not record.tokens_by_usage:
+                record.tokens = record.counted_tokens
+        return text
+
+    def _attempt_until_heard(self, record: StreamRecord, request: Request, under_way: _UnderWay) -> None:
         while True:
             connection = self._connection(record)
             if connection is None:
                 return
             done = Event()
-            # a server may close an idle connection just as it is reused: not a failure of the service
-            exchange = Exchange(record, done.set, retry_silence=connection.used)
+            exchange = Exchange(
+                record,
+                done.set,
+                # a server may close an idle connection just as it is reused: not a failure of the service
+                retry_silence=connection.used,
+                abort_after_tokens=request.abort_after_tokens,
+                keep_text=self._keep_text,
+            )
             under_way.connection, under_way.exchange = connection, exchange
             try:
-                connection.begin(exchange, wire)
-                done.wait()
+                connection.begin(exchange, request.wire)
+                self._await(exchange, done, request.abort_after_s)
             except OSError as e:
                 exchange.fail(Outcome.RESET, e.strerror or str(e), time.monotonic_ns())
                 connection.close()
             if not exchange.stale:
                 return
 
-    def _connection(self, record: RequestRecord) -> Connection | None:
+    def _await(self, exchange: Exchange, done: Event, abort_after_s: float | None) -> None:
+        if abort_after_s is None:
+            self._await_bytes(exchange, done)
+            return
+        alarm = gevent.Timeout.start_new(abort_after_s)
+        try:
+            self._await_bytes(exchange, done)
+        except gevent.Timeout as e:
+            if e is not alarm:
+                raise
+            exchange.cancel(f"the client hung up after {abort_after_s:g} s, as planned", time.monotonic_ns())
+        finally:
+            alarm.close()
+
+    def _await_bytes(self, exchange: Exchange, done: Event) -> None:
+        """Until it is resolved; a silence longer than the idle timeout resolves it."""
+        limit_ns = self._idle_timeout_ns
+        if not limit_ns:
+            done.wait()
+            return
+        begun_ns = time.monotonic_ns()
+        while not exchange.resolved:
+            now_ns = time.monotonic_ns()
+            silent_ns = now_ns - max(begun_ns, exchange.last_byte_ns)
+            if silent_ns >= limit_ns:
+                exchange.fail(Outcome.DEADLINE, f"silent for {limit_ns / 1e9:g} s (idle_timeout)", now_ns)
+                return
+            done.wait((limit_ns - silent_ns) / 1e9)
+
+    def _connection(self, record: StreamRecord) -> Connection | None:
         """An idle connection, or a new one; None (and a record that says why) where there is none."""
         while self._idle:
             connection = self._idle.pop()
             if not connection.closed:
                 return connection
-        connection = Connection(self.clock, self._idle.append, self._forget)
         try:
-            if self._address is None:
-                self._address = resolve(*self._where)
-            self._open.add(connection)
-            connection.open(self._address, _CONNECT_TIMEOUT_S, self._tls)
-        except (OSError, ssl.SSLError) as e:
+            self._addresses = self._addresses or resolve(*self._where)
+        except OSError as e:
             _not_connected(record, e.strerror or str(e))
             return None
-        except gevent.Timeout as e:
-            _not_connected(record, f"no connection within {e.seconds:.3g} s")
-            return None
-        return connection
+        error = ""
+        for place, address in enumerate(self._addresses):
+            connection = Connection(self._poller, self._idle.append, self._forget)
+            self._open.add(connection)
+            try:
+                connection.open(address, self._connect_timeout_s, self._tls)
+            except (OSError, ssl.SSLError) as e:
+                error = e.strerror or str(e)
+            except gevent.Timeout as e:  # the request's own deadline
+                error = f"no connection within {e.seconds:.3g} s"
+                break
+            else:
+                self._addresses.insert(0, self._addresses.pop(place))  # the one that answers comes first
+                return connection
+        _not_connected(record, error)
+        return None
 
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
@@ -100,6 +178,7 @@ class StreamingClient:
         """Close every connection."""
         for connection in list(self._open):
             connection.close()
+        self._poller.close()
         self.clock.close()
 
 
@@ -109,7 +188,7 @@ class _UnderWay:
     connection: Connection | None = None
     exchange: Exchange | None = None
 
-    def give_up(self, record: RequestRecord, outcome: Outcome, error: str) -> None:
+    def give_up(self, record: StreamRecord, outcome: Outcome, error: str) -> None:
         if record.end_ns is None:
             record.outcome, record.error, record.end_ns = outcome, error, time.monotonic_ns()
         if self.exchange is not None:
@@ -125,5 +204,5 @@ class _UnderWay:
             self.connection.close()
 
 
-def _not_connected(record: RequestRecord, error: str) -> None:
+def _not_connected(record: StreamRecord, error: str) -> None:
     record.outcome, record.error, record.end_ns = Outcome.CONNECT, error, time.monotonic_ns()

@@ -1,6 +1,7 @@
-"""One TCP (or TLS) connection to the target, read by the event loop itself.
+"""One connection to the target: connect, send, and what is read from it handed to its exchange.
 
-The loop's own callback reads, so no greenlet need be scheduled between a segment's arrival and its read.
+The poller reads, in the event loop's own callback: no greenlet need be scheduled between a segment's arrival and
+its read.
 """
 
 from __future__ import annotations
@@ -12,26 +13,31 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from gevent import Timeout, get_hub
 
 from chaosflow.core.sample import Outcome
 from chaosflow.load.exchange import Exchange
-from chaosflow.load.stamps import SO_TIMESTAMPNS, TCP_INFO_BYTES, StampClock, received
+from chaosflow.load.poller import Chunk, Poller
+from chaosflow.load.stamps import SO_TIMESTAMPNS, received
+from chaosflow.load.tls import Tls
 
-_BUFFER = bytearray(256 * 1024)
-_VIEW = memoryview(_BUFFER)
 _READ, _WRITE = 1, 2
-_AGAIN = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR)
-
-Address = tuple[int, tuple[str, int]]
-"""(address family, (IP, port))."""
 
 
-def resolve(host: str, port: int) -> Address:
-    """The first address of a host; raises OSError. Blocks: call it before the load begins."""
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    return family, (str(address[0]), int(address[1]))
+class Address(NamedTuple):
+    """Where to connect."""
+
+    family: int
+    where: Any
+    """As ``socket.connect`` wants it: (IP, port), (IP, port, flow, scope) or a path."""
+
+
+def resolve(host: str, port: int) -> list[Address]:
+    """All addresses of a host, in the order to try them; raises OSError. Blocks: call it before the load."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [Address(family, address) for family, _, _, _, address in found]
 
 
 class Connection:
@@ -39,49 +45,57 @@ class Connection:
 
     def __init__(
         self,
-        clock: StampClock,
+        poller: Poller,
         on_free: Callable[[Connection], None],
         on_closed: Callable[[Connection], None],
     ) -> None:
-        self._clock, self._on_free, self._on_closed = clock, on_free, on_closed
+        self._poller, self._on_free, self._on_closed = poller, on_free, on_closed
         self._hub = get_hub()
         self._exchange: Exchange | None = None
-        self._tls: _Tls | None = None
+        self._tls: Tls | None = None
         self._last_ns = 0
         self._bytes = 0
         self._segments = 0
+        self._reads = 0
         self.closed = False
         self.used = False
         """Whether it has carried an exchange before."""
+        self.wants_tcp_info = False
 
     def open(self, address: Address, timeout_s: float, tls: tuple[ssl.SSLContext, str] | None) -> None:
-        """Connect; raises OSError or gevent.Timeout."""
-        family, where = address
-        self._sock = sock = _socket.socket(family, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
-        self._reader = self._hub.loop.io(sock.fileno(), _READ)
-        self._writer = self._hub.loop.io(sock.fileno(), _WRITE)
+        """Connect; raises OSError, TimeoutError among them."""
+        kind = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK
+        self._sock = sock = _socket.socket(address.family, kind)
         try:
-            sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
-            sock.setsockopt(_socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-            with Timeout(timeout_s):
-                code = sock.connect_ex(where)
+            if address.family != socket.AF_UNIX:
+                sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+                sock.setsockopt(_socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            with Timeout(timeout_s, TimeoutError(f"no connection within {timeout_s:.3g} s")):
+                code = sock.connect_ex(address.where)
                 if code == errno.EINPROGRESS:
-                    self._hub.wait(self._writer)
+                    self._wait(_WRITE)
                     code = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
                 if code:
                     raise OSError(code, os.strerror(code))
                 if tls is not None:
-                    self._tls = _Tls(*tls)
+                    self._tls, self.wants_tcp_info = Tls(*tls), True
                     self._handshake(self._tls)
         except BaseException:
             self.close()
             raise
-        self._reader.start(self._readable)
+        self._poller.add(sock, self)
 
-    def _handshake(self, tls: _Tls) -> None:
+    def _wait(self, events: int) -> None:
+        watcher = self._hub.loop.io(self._sock.fileno(), events)
+        try:
+            self._hub.wait(watcher)
+        finally:
+            watcher.close()
+
+    def _handshake(self, tls: Tls) -> None:
         while not tls.shake_hands():
             self._send_all(tls.outgoing())
-            self._hub.wait(self._reader)
+            self._wait(_READ)
             data = self._sock.recv(65536)
             self._bytes += len(data)
             tls.incoming(data)
@@ -104,45 +118,28 @@ class Connection:
             try:
                 view = view[self._sock.send(view, _socket.MSG_NOSIGNAL) :]
             except BlockingIOError:
-                self._hub.wait(self._writer)  # a full socket belongs to the service
+                self._wait(_WRITE)  # a full socket belongs to the service
                 if self.closed:
                     raise ConnectionResetError(errno.ECONNRESET, "closed while sending") from None
 
-    def _readable(self) -> None:
-        """Called by the loop: take all there is, stamp it, and only then look at it."""
-        more = True
-        while more and not self.closed:
-            try:
-                count, ancillary, _, _ = self._sock.recvmsg_into([_BUFFER], 64)
-            except OSError as e:
-                if e.errno not in _AGAIN:
-                    self._ended(Outcome.RESET, e.strerror or "connection reset")
-                return
-            at_ns, by_kernel = self._clock.stamp(ancillary)
-            if not count:
-                self._ended(None, "")
-                return
-            more = count == len(_BUFFER)
-            self._took(bytes(_VIEW[:count]), max(at_ns, self._last_ns), by_kernel)
-
-    def _took(self, data: bytes, at_ns: int, by_kernel: bool) -> None:
-        low_ns, self._last_ns = self._last_ns, at_ns
-        self._bytes += len(data)
-        total, segments = received(
-            self._sock.getsockopt(_socket.IPPROTO_TCP, _socket.TCP_INFO, TCP_INFO_BYTES)
-        )
-        # one segment since the last read, and nothing of it left: all events in it came at once
-        one_segment = segments == self._segments + 1 and total == self._bytes
-        self._segments = segments if total == self._bytes else -2
+    def took(self, chunk: Chunk) -> None:
+        """Called by the poller for each read, in order."""
+        if not chunk.data:
+            self._ended(Outcome.RESET if chunk.error else None, chunk.error)
+            return
+        low_ns = self._last_ns
+        self._last_ns = at_ns = max(chunk.at_ns, low_ns)
+        self._reads += 1
+        self._bytes += len(chunk.data)
+        one_segment = bool(chunk.tcp_info) and self._is_one_segment(chunk)
+        exchange = self._exchange
         try:
-            if self._tls:
-                data = self._tls.decrypt(data)
-            exchange = self._exchange
+            data = self._tls.decrypt(chunk.data) if self._tls else chunk.data
             if exchange is None:
                 if data:
                     self.close()  # nobody asked
                 return
-            if not by_kernel:
+            if not chunk.by_kernel:
                 exchange.record.user_stamps += 1
             if data:
                 exchange.feed(data, at_ns, low_ns, one_segment=one_segment)
@@ -151,6 +148,19 @@ class Connection:
             return
         if exchange.resolved:
             self._after(exchange)
+
+    def _is_one_segment(self, chunk: Chunk) -> bool:
+        """Whether all of it came in one segment, so that every event in it is exact.
+
+        So it is where the kernel has counted as many segments as we have made reads since the last look, and
+        holds nothing that we have not read. Looked up only where a read holds several events: before that, a read
+        of two segments makes a later one look like an interval, never the other way round.
+        """
+        total, segments = received(chunk.tcp_info)
+        level = total == self._bytes
+        one = level and segments == self._segments + self._reads
+        self._segments, self._reads = (segments, 0) if level else (-(1 << 40), 0)
+        return one
 
     def _after(self, exchange: Exchange) -> None:
         if exchange.message_complete:
@@ -191,46 +201,6 @@ class Connection:
         if self._exchange is not None:
             self._exchange.release()
             self._exchange = None
-        for watcher in (self._reader, self._writer):
-            watcher.stop()
-            watcher.close()
+        self._poller.remove(self._sock)
         self._sock.close()
         self._on_closed(self)
-
-
-class _Tls:
-    """TLS on memory buffers: the socket below keeps its kernel stamps."""
-
-    def __init__(self, context: ssl.SSLContext, name: str) -> None:
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._ssl = context.wrap_bio(self._in, self._out, server_hostname=name)
-
-    def shake_hands(self) -> bool:
-        try:
-            self._ssl.do_handshake()
-        except ssl.SSLWantReadError:
-            return False
-        return True
-
-    def incoming(self, data: bytes) -> None:
-        if data:
-            self._in.write(data)
-        else:
-            self._in.write_eof()
-
-    def outgoing(self) -> bytes:
-        return self._out.read()
-
-    def encrypt(self, payload: bytes) -> bytes:
-        self._ssl.write(payload)
-        return self._out.read()
-
-    def decrypt(self, data: bytes) -> bytes:
-        self._in.write(data)
-        parts: list[bytes] = []
-        try:
-            while part := self._ssl.read(65536):
-                parts.append(part)
-        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
-            pass
-        return b"".join(parts)

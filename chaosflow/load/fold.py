@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.core.segments import Mark
 from chaosflow.core.slo import Kind, Objective
 from chaosflow.core.slots import CellBatch
 from chaosflow.load.gaps import GapFolder
 from chaosflow.load.judge import Count, Limits, bad_at, good_at, judge, worst_of
+from chaosflow.load.many import add_all, by_moment
 from chaosflow.load.moments import ALL, CellSheet, SegmentIndex
 
 NEVER = 1 << 62
+_NOT_FIRED = -(1 << 62)
+_MOST_PENDING = 2048
+"""Events counted in one go: about a ms."""
 
 
 @dataclass(slots=True)
@@ -52,7 +58,7 @@ class Folder:
         self._sheet = CellSheet(worker, t0_ns, relative)
         gap_objectives = [i for i, o in self._objectives if o.kind is Kind.EVENT_QUANTILE]
         self._gaps = GapFolder(self._sheet, self._segments, self._limits, gap_objectives)
-        self._arrivals: list[tuple[int, int | None]] = []
+        self._arrivals: list[tuple[int, int]] = []
         self._tracks: dict[int, Track] = {}
 
     # -- what the orchestrator announces
@@ -67,7 +73,7 @@ class Folder:
     # -- what the dispatcher does
     def lost(self, sched_ns: int) -> None:
         """An arrival that could not be carried out: scheduled, not fired."""
-        self._arrivals.append((sched_ns, None))
+        self._arrivals.append((sched_ns, _NOT_FIRED))
 
     def fired(self, record: RequestRecord) -> None:
         """A request was begun; its record is followed until its end has been folded."""
@@ -89,7 +95,10 @@ class Folder:
             if record.end_ns is not None and record.end_ns <= until_ns:
                 self._fold_end(track, record.end_ns)
                 del self._tracks[index]
+            if self._gaps.pending >= _MOST_PENDING:
+                self._gaps.flush()
             yield
+        self._gaps.flush()
 
     def fold_all(self, until_ns: int = NEVER) -> None:
         for _ in self.fold(until_ns):
@@ -103,16 +112,21 @@ class Folder:
 
     def _fold_arrivals(self, until_ns: int) -> None:
         due = [a for a in self._arrivals if a[0] <= until_ns]
-        self._arrivals = [a for a in self._arrivals if a[0] > until_ns]
-        sheet = self._sheet
-        for sched_ns, lag_ns in due:
-            second, segments = sheet.second(sched_ns), self._segments.at(sched_ns)
-            for segment in (*segments, ALL):
-                count = sheet.count(second, segment)
-                count.scheduled += 1
-                count.fired += lag_ns is not None
-            if lag_ns is not None:
-                self._histogram("client_lag", second, segments, max(0, lag_ns))
+        if not due:
+            return
+        self._arrivals = (
+            [a for a in self._arrivals if a[0] > until_ns] if len(due) < len(self._arrivals) else []
+        )
+        table = np.array(due, dtype=np.int64)
+        sched, lag = table[:, 0], table[:, 1]
+        for moment, second, segments, chosen in by_moment(self._sheet, self._segments, sched):
+            lags = lag[chosen]
+            fired = lags[lags != _NOT_FIRED]
+            for count in moment.counts:
+                count.scheduled += len(chosen)
+                count.fired += len(fired)
+            histograms = [self._sheet.by_segment(s, "client_lag") for s in segments]
+            add_all([self._sheet.by_second(second, "client_lag"), *histograms], np.maximum(fired, 0))
 
     def _judge_latency(self, track: Track, until_ns: int) -> None:
         counts: list[Count] = []

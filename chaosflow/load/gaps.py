@@ -1,13 +1,27 @@
-"""Content events -> tokens, gaps and stalls, as they arrive and not when their stream ends."""
+"""Content events -> tokens, gaps and stalls, as they arrive and not when their stream ends.
+
+Many events at once, with numpy: one by one they would cost more than receiving them did.
+"""
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from chaosflow.core.sample import RequestRecord
 from chaosflow.core.slots import Cell
 from chaosflow.load.judge import Limits
-from chaosflow.load.moments import ALL, CellSheet, SegmentIndex
+from chaosflow.load.many import Ints, add_all, by_moment
+from chaosflow.load.moments import ALL, CellSheet, Moment, SegmentIndex
+
+Bools = npt.NDArray[np.bool_]
+
+_FIRST = -1
+"""Instead of the arrival before, for a stream's first event."""
 
 
 class StreamTrack(Protocol):
@@ -16,6 +30,18 @@ class StreamTrack(Protocol):
     record: RequestRecord
     seen: int
     stalled: int
+
+
+class _Pending:
+    """Events taken from their streams and not yet counted."""
+
+    def __init__(self) -> None:
+        self.at, self.low = array("q"), array("q")
+        self.before, self.before_low = array("q"), array("q")
+        self.failed: list[tuple[int, int]] = []
+        """Ranges of events that belong to failed streams."""
+        self.stalled: list[tuple[int, int]] = []
+        """(place, bits): the gap before that event has been counted by those objectives."""
 
 
 class GapFolder:
@@ -29,58 +55,86 @@ class GapFolder:
     ) -> None:
         self._sheet, self._segments, self._limits = sheet, segments, limits
         self._objectives = objectives
+        self._pending = _Pending()
 
     def fold(self, track: StreamTrack, until_ns: int) -> None:
-        """Count the stream's events up to ``until_ns``, then a stall that is still open there."""
+        """Take the stream's events up to ``until_ns``, and count a stall that is still open there.
+
+        The events are counted by the next ``flush``.
+        """
         record = track.record
-        arrivals, lows = record.event_ns, record.event_low_ns
+        arrivals = record.event_ns
+        seen, last = track.seen, len(arrivals)
+        end = (
+            last if last == seen or arrivals[last - 1] <= until_ns else bisect_right(arrivals, until_ns, seen)
+        )
         failed = record.end_ns is not None and record.outcome.failed
-        place, last = track.seen, len(arrivals)
-        while place < last and arrivals[place] <= until_ns:
-            at_ns, low_ns = arrivals[place], lows[place]
-            second, segments = self._sheet.second(at_ns), self._segments.at(at_ns)
-            moment = self._sheet.moment(second, segments)
-            for count in moment.counts:
-                count.events += 1
-                count.interval_events += low_ns != at_ns
-                if failed:
-                    count.failed_tokens += 1
-                else:
-                    count.tokens += 1
-            if place:
-                if not failed:
-                    for histogram in moment.gap_histograms:
-                        histogram.add(at_ns - arrivals[place - 1])
-                if self._objectives:
-                    self._close_gap(track, place)
-            place += 1
-        track.seen = place
-        if self._objectives and place == last and place:
+        if end > seen:
+            self._take(track, seen, end, failed)
+            track.seen = end
+        if self._objectives and end == last and end:
             self._open_gap(track, until_ns)
-        if place == last and record.end_ns is not None and record.end_ns <= until_ns:
+        if end == last and record.end_ns is not None and record.end_ns <= until_ns:
             self._correct_tokens(record, record.end_ns, failed)
 
-    def _close_gap(self, track: StreamTrack, place: int) -> None:
-        arrivals, lows = track.record.event_ns, track.record.event_low_ns
-        before_ns, at_ns = arrivals[place - 1], arrivals[place]
-        shortest, longest = lows[place] - before_ns, at_ns - lows[place - 1]
-        for index in self._objectives:
-            if track.stalled >> index & 1:
-                continue
-            limits = self._limits.get(index)
-            if limits is None:
-                continue
-            fail_ns, pass_ns = limits
-            over_ns = fail_ns if fail_ns > pass_ns else pass_ns
-            counted_ns = before_ns + round(over_ns) if shortest > over_ns else at_ns
-            for cell in self._cells(counted_ns, index):
-                cell.n += 1
-                if longest > fail_ns or longest > pass_ns:
-                    cell.fail_low += shortest > fail_ns
-                    cell.fail_high += longest > fail_ns
-                    cell.pass_low += shortest > pass_ns
-                    cell.pass_high += longest > pass_ns
+    def _take(self, track: StreamTrack, seen: int, end: int, failed: bool) -> None:
+        record, pending = track.record, self._pending
+        arrivals, lows = record.event_ns, record.event_low_ns
+        place = len(pending.at)
+        pending.at.extend(arrivals[seen:end])
+        pending.low.extend(lows[seen:end])
+        if seen:
+            pending.before.append(arrivals[seen - 1])
+            pending.before_low.append(lows[seen - 1])
+            if track.stalled:
+                pending.stalled.append((place, track.stalled))
+        else:
+            pending.before.append(_FIRST)
+            pending.before_low.append(_FIRST)
         track.stalled = 0
+        pending.before.extend(arrivals[seen : end - 1])
+        pending.before_low.extend(lows[seen : end - 1])
+        if failed:
+            pending.failed.append((place, len(pending.at)))
+
+    @property
+    def pending(self) -> int:
+        """Events taken, and to be counted by ``flush``."""
+        return len(self._pending.at)
+
+    def flush(self) -> None:
+        """Count the events that were taken."""
+        if not self._pending.at:
+            return
+        pending, self._pending = self._pending, _Pending()
+        at, low = _ints(pending.at), _ints(pending.low)
+        before, before_low = _ints(pending.before), _ints(pending.before_low)
+        good = np.ones(len(at), dtype=np.bool_)
+        for begin, end in pending.failed:
+            good[begin:end] = False
+        is_gap = before != _FIRST
+        for moment, _, _, chosen in by_moment(self._sheet, self._segments, at):
+            _count(moment, good[chosen], (low != at)[chosen])
+            picked = chosen[is_gap[chosen] & good[chosen]]
+            add_all(moment.gap_histograms, at[picked] - before[picked])
+        for index in self._objectives:
+            fresh = is_gap.copy()
+            for place, bits in pending.stalled:
+                fresh[place] &= not bits >> index & 1
+            if index in self._limits and fresh.any():
+                self._judge(index, at[fresh], low[fresh], before[fresh], before_low[fresh])
+
+    def _judge(self, index: int, at: Ints, low: Ints, before: Ints, before_low: Ints) -> None:
+        fail_ns, pass_ns = self._limits[index]
+        over_ns = max(fail_ns, pass_ns)
+        shortest, longest = low - before, at - before_low
+        counted = np.where(shortest > over_ns, before + round(over_ns), at)
+        sides = [value > limit for limit in (fail_ns, pass_ns) for value in (shortest, longest)]
+        for moment, second, segments, chosen in by_moment(self._sheet, self._segments, counted):
+            sums = [len(chosen), *(int(np.count_nonzero(side[chosen])) for side in sides)]
+            more = Cell(*sums)
+            for cell in self._sheet.gap_cells(moment, second, segments, index):
+                cell.add(more)
 
     def _open_gap(self, track: StreamTrack, until_ns: int) -> None:
         record = track.record
@@ -94,13 +148,10 @@ class GapFolder:
             if counted_ns > until_ns or counted_ns >= end_ns:
                 continue
             track.stalled |= 1 << index
-            for cell in self._cells(counted_ns, index):
+            second, segments = self._sheet.second(counted_ns), self._segments.at(counted_ns)
+            moment = self._sheet.moment(second, segments)
+            for cell in self._sheet.gap_cells(moment, second, segments, index):
                 cell.add(Cell(1, 1, 1, 1, 1))
-
-    def _cells(self, at_ns: int, objective: int) -> list[Cell]:
-        second, segments = self._sheet.second(at_ns), self._segments.at(at_ns)
-        moment = self._sheet.moment(second, segments)
-        return self._sheet.gap_cells(moment, second, segments, objective)
 
     def _correct_tokens(self, record: RequestRecord, end_ns: int, failed: bool) -> None:
         """Usage knows better than the number of events: add the difference where the stream ends."""
@@ -114,3 +165,17 @@ class GapFolder:
                 count.failed_tokens += missing
             else:
                 count.tokens += missing
+
+
+def _ints(values: array[int]) -> Ints:
+    return np.frombuffer(values, dtype=np.int64)
+
+
+def _count(moment: Moment, good: Bools, interval: Bools) -> None:
+    events, tokens = len(good), int(np.count_nonzero(good))
+    intervals = int(np.count_nonzero(interval))
+    for count in moment.counts:
+        count.events += events
+        count.interval_events += intervals
+        count.tokens += tokens
+        count.failed_tokens += events - tokens

@@ -75,8 +75,10 @@ def judge(metric: str, record: RequestRecord, limits: Limits, until_ns: int) -> 
     if early is not None:
         return bad_at(early)
     end_ns = record.end_ns
-    if end_ns is None or end_ns > until_ns or record.outcome is Outcome.CANCELLED:
+    if end_ns is None or end_ns > until_ns:
         return None
+    if record.outcome is Outcome.CANCELLED and metric != "ttft":
+        return None  # its first token, if it came, is known all the same
     if record.outcome.failed:
         return bad_at(end_ns)
     value = value_of(metric, record)

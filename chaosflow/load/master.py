@@ -21,12 +21,17 @@ from locust.env import Environment
 from locust.runners import STATE_MISSING
 
 from chaosflow.core.loadlink import LoadOrder
+from chaosflow.core.loadplan import TraceArrival
+from chaosflow.core.tracefile import read_text
 from chaosflow.load import messages as m
 
+DEFAULT_PORT = 5557
 _STARTUP_S = 30.0
 _WATCH_S = 0.1
 _SILENT_S = 6.0
 """A worker sends a batch a second; one that is silent for so long is lost."""
+_SILENT_REMOTE_S = 4.0
+"""Nobody sees the process of one on another machine; it pings twice a second."""
 _FINAL_S = 15.0
 """After the drain, how long to wait for the final batches."""
 
@@ -43,8 +48,11 @@ class Dispatcher(User):
 @dataclass(slots=True)
 class _Worker:
     number: int
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None
+    """None: on another machine."""
     client_id: str = ""
+    connected: bool = False
+    """Has its order, and waits."""
     up: bool = False
     done: bool = False
     lost: bool = False
@@ -63,15 +71,20 @@ class Master:
         self, order: LoadOrder, processes: Sequence[subprocess.Popen[bytes]], link: socket.socket
     ) -> None:
         self._order, self._link, self._lock = order, link, RLock()
+        plan = order.plan
         self._workers = [_Worker(n, p) for n, p in enumerate(processes)]
+        self._workers += [_Worker(n, None) for n in range(len(processes), plan.all_workers)]
         self._all_up, self._finished = Event(), Event()
         self._running = False
         self._give_up_s = float("inf")
-        Dispatcher.fixed_count = len(processes)
+        Dispatcher.fixed_count = len(self._workers)
         environment = Environment(
             user_classes=[Dispatcher], parsed_options=Namespace(enable_rebalancing=False), stop_timeout=0
         )
-        self._runner: Any = environment.create_master_runner("127.0.0.1", 0)
+        self._host, port = _listen_address(plan.listen)
+        self._runner: Any = environment.create_master_runner(self._host or "*", port)
+        if plan.web_ui_port is not None:
+            environment.create_web_ui("127.0.0.1", plan.web_ui_port)
         listeners: dict[str, Callable[[_Worker, dict[str, Any]], None]] = {
             m.UP: self._on_up,
             m.CELLS: self._on_cells,
@@ -79,15 +92,18 @@ class Master:
             m.DONE: self._on_done,
         }
         self._runner.register_message(m.CONNECTED, self._on_connected)
+        self._runner.register_message(m.JOIN, self._on_join)
+        self._runner.register_message(m.PING, self._on_ping)
         for name, listener in listeners.items():
             self._runner.register_message(name, self._heard(listener))
 
     def run(self) -> int:
         """The whole life of the load; returns the exit code. The workers are dead when it returns."""
+        near = "127.0.0.1" if self._host in ("", "0.0.0.0") else self._host
         for worker in self._workers:
-            assert worker.process.stdin is not None
-            worker.process.stdin.write(b"%d\n" % self._runner.server.port)
-            worker.process.stdin.flush()
+            if worker.process is not None and worker.process.stdin is not None:
+                worker.process.stdin.write(f"{near} {self._runner.server.port}\n".encode())
+                worker.process.stdin.flush()
         gevent.signal_handler(signal.SIGTERM, self._terminate)
         gevent.spawn(self._watch)
         gevent.spawn(self._listen)
@@ -106,9 +122,9 @@ class Master:
     def _bring_up(self) -> bool:
         """Place one dispatcher on each worker and wait for all of them; False when there are none."""
         deadline_s = time.monotonic() + _STARTUP_S
-        while any(not w.client_id and not w.over for w in self._workers):
+        while any(not w.connected and not w.over for w in self._workers):
             if time.monotonic() > deadline_s:
-                self._lose([w for w in self._workers if not w.client_id], "did not start within 30 s")
+                self._lose([w for w in self._workers if not w.connected], "did not join within 30 s")
             gevent.sleep(0.005)
         users = len(self._runner.clients)
         if users:
@@ -129,8 +145,31 @@ class Master:
 
         return on_message
 
+    def _on_ping(self, environment: Any, msg: Any, **_: Any) -> None:
+        answer = {"sent_ns": msg.data["sent_ns"], "at_ns": time.monotonic_ns()}
+        self._runner.send_message(m.PONG, answer, client_id=msg.node_id)
+        for worker in self._workers:
+            if worker.client_id == msg.node_id:
+                worker.heard_s = time.monotonic()
+
+    def _on_join(self, environment: Any, msg: Any, **_: Any) -> None:
+        """A worker from another machine: give it the order, or send it away."""
+        free = [w for w in self._workers if w.process is None and not w.client_id and not w.over]
+        if not free:
+            text = "this run takes no (more) workers from other machines: see load.remote_workers"
+            self._runner.send_message(m.QUIT, {"reason": text}, client_id=msg.node_id)
+            return
+        worker = free[0]
+        worker.client_id, worker.heard_s = msg.node_id, time.monotonic()
+        order = portable(self._order)
+        self._runner.send_message(m.ORDER, {"order": order, "number": worker.number}, client_id=msg.node_id)
+        offset, error = msg.data["clock_offset_s"], msg.data["clock_offset_error_s"]
+        text = f"worker {worker.number} is {msg.data['host']}; clocks differ by {offset:.6f} ± {error:.6f} s"
+        self._say({"type": "note", "text": text})
+
     def _on_connected(self, environment: Any, msg: Any, **_: Any) -> None:
-        self._workers[msg.data["number"]].client_id = msg.node_id
+        worker = self._workers[msg.data["number"]]
+        worker.client_id, worker.connected = msg.node_id, True
 
     def _on_up(self, worker: _Worker, data: dict[str, Any]) -> None:
         worker.up = True
@@ -158,12 +197,13 @@ class Master:
             gevent.sleep(_WATCH_S)
             now_s = time.monotonic()
             for worker in [w for w in self._workers if not w.over]:
-                code = worker.process.poll()
+                code = worker.process.poll() if worker.process is not None else None
+                silent_s = _SILENT_S if worker.process is not None else _SILENT_REMOTE_S
                 if code is not None:
                     how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
                     self._lose([worker], how)
-                elif self._running and now_s - worker.heard_s > _SILENT_S:
-                    self._lose([worker], f"silent for {_SILENT_S:g} s")
+                elif self._running and now_s - worker.heard_s > silent_s:
+                    self._lose([worker], f"silent for {silent_s:g} s")
                 elif worker.client_id and self._is_missing(worker.client_id):
                     self._lose([worker], "does not answer Locust's heartbeat")
             if now_s > self._give_up_s:
@@ -178,13 +218,20 @@ class Master:
             if worker.over:
                 continue
             worker.lost = True
-            worker.process.kill()
+            if worker.process is not None:
+                worker.process.kill()
+            else:
+                self._dismiss(worker, f"taken for lost: {reason}")
             self._say({"type": "lost", "worker": str(worker.number), "reason": reason})
         self._check_finished()
 
     def kill_workers(self) -> None:
         """Kill and reap whatever is left of them."""
         for worker in self._workers:
+            if worker.process is None:
+                if not worker.over:
+                    self._dismiss(worker, "the run is over")
+                continue
             if worker.done:
                 with gevent.Timeout(1.0, False):
                     while worker.process.poll() is None:
@@ -204,7 +251,11 @@ class Master:
             pass
         # the orchestrator is gone: nobody will stop us
         for worker in self._workers:
-            worker.process.kill()
+            if worker.process is not None:
+                worker.process.kill()
+            else:
+                self._dismiss(worker, "the run is gone")
+        gevent.sleep(0.05)  # zmq sends in a thread of its own
         os._exit(1)
 
     def _obey(self, message: dict[str, Any]) -> None:
@@ -225,9 +276,30 @@ class Master:
             if worker.client_id and not worker.over:
                 self._runner.send_message(name, data, client_id=worker.client_id)
 
+    def _dismiss(self, worker: _Worker, reason: str) -> None:
+        if worker.client_id:
+            self._runner.send_message(m.QUIT, {"reason": reason}, client_id=worker.client_id)
+
     def _say(self, message: dict[str, Any]) -> None:
         self._write(orjson.dumps(message) + b"\n")
 
     def _write(self, line: bytes) -> None:
         with self._lock:
             self._link.sendall(line)
+
+
+def _listen_address(text: str) -> tuple[str, int]:
+    """(address, port) of ``load.listen``; without one: any free port of this machine alone."""
+    if not text:
+        return "127.0.0.1", 0
+    host, _, port = text.rpartition(":") if ":" in text and not text.endswith("]") else (text, "", "")
+    return host.strip("[]"), int(port or DEFAULT_PORT)
+
+
+def portable(order: LoadOrder) -> str:
+    """The order as JSON, with the content of the files it names, for a machine that has none of them."""
+    plan = order.plan
+    named = [plan.prompts_file, plan.tokenizer, plan.locustfile]
+    named += [plan.arrival.file] if isinstance(plan.arrival, TraceArrival) else []
+    files = {path: read_text(path) for path in named if path}
+    return order.model_copy(update={"files": files}).model_dump_json()

@@ -1,13 +1,18 @@
 """Names of our messages on Locust's own channel between master and workers."""
 
 # master -> worker
+ORDER = "chaosflow_order"
+PONG = "chaosflow_pong"
 START = "chaosflow_start"
 MARK = "chaosflow_mark"
 LIMITS = "chaosflow_limits"
 HORIZON = "chaosflow_horizon"
 STOP = "chaosflow_stop"
 ACK = "chaosflow_ack"
+QUIT = "chaosflow_quit"
 # worker -> master
+JOIN = "chaosflow_join"
+PING = "chaosflow_ping"
 CONNECTED = "chaosflow_connected"
 UP = "chaosflow_up"
 CELLS = "chaosflow_cells"

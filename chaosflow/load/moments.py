@@ -26,6 +26,11 @@ class SegmentIndex:
         self._edges = sorted({*self._edges, mark.at_ns})
         self._names = None
 
+    @property
+    def edges(self) -> list[int]:
+        """The moments at which segments may change, in order."""
+        return self._edges
+
     def at(self, at_ns: int) -> tuple[str, ...]:
         if self._names is None:
             before = self._edges[0] - 1 if self._edges else at_ns
@@ -55,6 +60,10 @@ class CellSheet:
     def _fresh(self) -> None:
         self._batch = CellBatch(self._worker, self._seq + 1, 0)
         self._moments: dict[tuple[int, tuple[str, ...]], Moment] = {}
+
+    @property
+    def t0_ns(self) -> int:
+        return self._t0_ns
 
     def second(self, at_ns: int) -> int:
         return (at_ns - self._t0_ns) // NS_PER_S

@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
-_OUTPUT_FIELDS = ("content", "reasoning_content", "reasoning", "tool_calls", "refusal", "function_call")
+_TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")
+_OTHER_FIELDS = ("tool_calls", "function_call")
 
 
 class Piece(NamedTuple):
     """One event. ``token``: it carries output; a role-only, empty or usage-only chunk does not."""
 
     token: bool = False
+    text: str = ""
+    """The output, as far as it is text."""
     done: bool = False
     finish_reason: str = ""
     usage_tokens: int | None = None
@@ -20,7 +23,6 @@ class Piece(NamedTuple):
 
 
 NOTHING = Piece()
-TOKEN = Piece(token=True)
 DONE = Piece(done=True)
 
 
@@ -45,25 +47,34 @@ def classify(event_type: bytes, data: bytes) -> Piece:
 def _of_chunk(chunk: dict[str, Any]) -> Piece:
     if error := _error_of(chunk):
         return Piece(error=error)
-    token, finish_reason = False, ""
+    token, text, finish_reason = False, "", ""
     choices = chunk.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if not isinstance(choice, dict):
             continue
-        token = token or _has_output(choice)
+        more = _text_of(choice)
+        text += more
+        token = token or bool(more) or _has_other(choice)
         if (reason := choice.get("finish_reason")) and isinstance(reason, str):
             finish_reason = reason
-    usage_tokens = _usage_of(chunk)
     if finish_reason == "error":
         return Piece(error="finish_reason is 'error'")
-    if not finish_reason and usage_tokens is None:
-        return TOKEN if token else NOTHING
-    return Piece(token, False, finish_reason, usage_tokens)
+    return Piece(token, text, False, finish_reason, _usage_of(chunk))
 
 
-def _has_output(choice: dict[str, Any]) -> bool:
+def _text_of(choice: dict[str, Any]) -> str:
     delta = choice.get("delta")
-    if isinstance(delta, dict) and any(delta.get(name) for name in _OUTPUT_FIELDS):
+    found = [choice.get("text")]
+    if isinstance(delta, dict):
+        found += [delta.get(name) for name in _TEXT_FIELDS]
+        if delta.get("reasoning") and delta.get("reasoning") == delta.get("reasoning_content"):
+            found.pop(2)  # the same under its old and its new name
+    return "".join(text for text in found if isinstance(text, str))
+
+
+def _has_other(choice: dict[str, Any]) -> bool:
+    delta = choice.get("delta")
+    if isinstance(delta, dict) and any(delta.get(name) for name in (*_TEXT_FIELDS, *_OTHER_FIELDS)):
         return True
     return bool(choice.get("text"))
 

@@ -92,6 +92,7 @@ def to_json(record: RequestRecord, t0_ns: int) -> dict[str, Any]:
         "status": record.status,
         "finish_reason": record.finish_reason,
         "saw_done": record.saw_done,
+        "complete": record.complete,
         "error": record.error,
         "user_stamps": record.user_stamps,
         "clock_jump": record.clock_jump,

@@ -8,32 +8,36 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import gevent
 from gevent.event import Event
+from locust.exception import StopUser
 
 from chaosflow.core.loadlink import LoadOrder
-from chaosflow.core.sample import RequestRecord
-from chaosflow.core.scenario import ClosedArrival
+from chaosflow.core.loadplan import ClosedArrival
 from chaosflow.core.segments import Mark
 from chaosflow.core.slo import parse_objective
 from chaosflow.core.slots import CellBatch
 from chaosflow.load.alarm import AlarmClock
-from chaosflow.load.arrivals import indices_of_user, share_of_worker, users_of_worker
+from chaosflow.load.arrivals import Planned, request_of_user, share_of_worker, users_of_worker
 from chaosflow.load.client import StreamingClient
 from chaosflow.load.fold import Folder
 from chaosflow.load.health import Health
+from chaosflow.load.record import StreamRecord
 from chaosflow.load.records import RecordWriter
-from chaosflow.load.requests import RequestMaker
+from chaosflow.load.requests import Message, Request, RequestMaker
+from chaosflow.load.user import Carried, user_classes
 
-_FOLD_EVERY_NS = 1_000_000_000
-_SLICE_NS = 1_000_000
+_FOLD_EVERY_NS = 250_000_000
+_FOLDS_A_BATCH = 4
+_SLICE_NS = 400_000
+"""Of work that can wait: then whatever is due comes first."""
 _READ_LAG_NS = 50_000_000
 """How far a fold stays behind now: by then the loop has read what the kernel has stamped."""
 _NOTICE_STOP_NS = 100_000_000
 _BACK_OFF_MAX_S = 1.0
-_WRITE_EVERY_S = 1.0
+_WRITE_EVERY_S = 0.25
 _MAX_UNWRITTEN = 100_000
 """While the disk stalls, the oldest raw records are dropped; cells do not depend on them."""
 _DRAIN_POLL_S = 0.02
@@ -54,20 +58,29 @@ class Session:
         api_key: str,
         *,
         send: Callable[[CellBatch], None],
-        resolved: Callable[[RequestRecord], None],
+        resolved: Callable[[StreamRecord], None],
         note: Callable[[str], None],
+        gauges: Callable[[], dict[str, float]] = dict,
+        environment: Any = None,
     ) -> None:
+        """``gauges`` are added to each batch's health; ``environment`` is Locust's, for a locustfile's users."""
         self._order, self._worker = order, worker
         self._send, self._resolved, self._note = send, resolved, note
-        self._client = StreamingClient(order)
+        self._gauges, self._environment = gauges, environment
         self._maker = RequestMaker(order, api_key)
+        writer = self._maker.writer
+        self._client = StreamingClient(
+            order, writer.count if writer.exact else None, keep_text=order.plan.locustfile is not None
+        )
+        path = order.plan.locustfile
+        self._user_kinds = user_classes(self._maker.text_of(path), path) if path is not None else []
         self._alarm = AlarmClock()
         self._health = Health(self._client.clock)
         self._begun = Event()
         self._stopped = Event()
         self._ended = Event()
         self._in_flight: set[gevent.Greenlet] = set()
-        self._ended_records: deque[RequestRecord] = deque(maxlen=_MAX_UNWRITTEN)
+        self._ended_records: deque[StreamRecord] = deque(maxlen=_MAX_UNWRITTEN)
         self._marks: list[Mark] = []
         self._limits: dict[int, tuple[float, float]] = {}
         self._t0_ns = 0
@@ -117,39 +130,73 @@ class Session:
         plan = self._order.plan
         if not isinstance(plan.arrival, ClosedArrival):
             return [gevent.spawn(self._open_arrivals, t0_ns)]
-        users = users_of_worker(plan.arrival, plan.workers, self._worker)
+        users = users_of_worker(plan.arrival, plan.all_workers, self._worker)
+        if plan.locustfile is not None:
+            return [gevent.spawn(self._locust_user, user, t0_ns) for user in users]
         think_ns = round(plan.arrival.think_time * 1e9)
         return [gevent.spawn(self._closed_user, user, t0_ns, think_ns) for user in users]
 
     def _open_arrivals(self, t0_ns: int) -> None:
-        for index, offset_ns in share_of_worker(self._order.plan, self._order.seed, self._worker):
-            record = RequestRecord(index, t0_ns + offset_ns)
-            wire = self._maker.wire(index)  # before its time, so that it costs none
+        maker = self._maker
+        for planned in share_of_worker(self._order.plan, self._order.seed, self._worker, maker.trace):
+            if planned.index >= maker.cap:
+                return
+            record = StreamRecord(planned.index, t0_ns + planned.at_ns)
+            request = maker.make(planned)  # before its time, so that it costs none
             if not self._turn_comes(record.sched_ns):
                 return
             if self._may_fire(record):
-                greenlet = gevent.spawn(self._carry_out, record, wire)
+                greenlet = gevent.spawn(self._carry_out, record, request)
                 self._in_flight.add(greenlet)
-            if not index % 64:
-                gevent.sleep(0)  # even when behind schedule, let the others breathe
+            if not planned.index % 64:
+                self._alarm.breathe()  # even when behind schedule, let the others breathe
+        self._note(
+            f"the arrivals ended {(time.monotonic_ns() - t0_ns) / 1e9:.1f} s after the start of the load"
+        )
 
     def _closed_user(self, user: int, t0_ns: int, think_ns: int) -> None:
-        sched_ns, failures = t0_ns, 0
-        indices = indices_of_user(self._order.plan, user)
-        index, following = next(indices, None), next(indices, None)
-        wire = self._maker.wire(index) if index is not None else b""
-        while index is not None and self._turn_comes(sched_ns):
-            record = RequestRecord(index, sched_ns)
-            ahead = gevent.spawn(self._maker.wire, following) if following is not None else None
+        sched_ns, failures, number = t0_ns, 0, 0
+        planned = self._of_user(user, number)
+        request = self._maker.make(planned) if planned is not None else None
+        while planned is not None and request is not None and self._turn_comes(sched_ns):
+            record = StreamRecord(planned.index, sched_ns)
+            number += 1
+            following = self._of_user(user, number)
+            ahead = gevent.spawn(self._maker.make, following) if following is not None else None
             if self._may_fire(record):
-                self._carry_out(record, wire)
-            index, following = following, next(indices, None)
-            wire = ahead.get() if ahead is not None else b""
+                self._carry_out(record, request)
+            planned, request = following, ahead.get() if ahead is not None else None
             failed = record.end_ns is None or record.outcome.failed
             failures = failures + 1 if failed else 0
             # a target that is down answers at once: do not spin
             back_off_s = min(_BACK_OFF_MAX_S, 0.05 * 2 ** min(failures - 1, 10)) if failures else 0.0
             sched_ns = (record.end_ns or time.monotonic_ns()) + think_ns + round(back_off_s * 1e9)
+
+    def _locust_user(self, user: int, t0_ns: int) -> None:
+        """One user of the locustfile: it decides what to ask and when; we carry it out and count it."""
+        kinds = self._user_kinds
+        made = kinds[user % len(kinds)](self._environment)
+        number = 0
+
+        def carry(messages: list[Message], output_tokens: int, fields: dict[str, Any]) -> Carried:
+            nonlocal number
+            planned = self._of_user(user, number)
+            record = StreamRecord(planned.index if planned else 0, time.monotonic_ns())
+            if planned is None or not self._turn_comes(record.sched_ns):
+                raise StopUser
+            number += 1
+            body = self._maker.body(messages, output_tokens, **fields)
+            request = Request(self._maker.head.wire(body))
+            text = self._carry_out(record, request) if self._may_fire(record) else ""
+            return record, text
+
+        made.carry = carry
+        if self._turn_comes(t0_ns):
+            made.run()
+
+    def _of_user(self, user: int, number: int) -> Planned | None:
+        planned = request_of_user(self._order.plan, user, number)
+        return planned if planned.index < self._maker.cap else None
 
     def _turn_comes(self, sched_ns: int) -> bool:
         """Wait for it; False when the load stops first."""
@@ -157,36 +204,38 @@ class Session:
             self._alarm.sleep_until(min(sched_ns, self._stop_at_ns, now_ns + _NOTICE_STOP_NS))
         return sched_ns < self._stop_at_ns
 
-    def _may_fire(self, record: RequestRecord) -> bool:
+    def _may_fire(self, record: StreamRecord) -> bool:
         if len(self._in_flight) < self._order.plan.max_in_flight:
             return True
         self._health.cap_hits += 1
         self._folder.lost(record.sched_ns)
         return False
 
-    def _carry_out(self, record: RequestRecord, wire: bytes) -> None:
+    def _carry_out(self, record: StreamRecord, request: Request) -> str:
         me = gevent.getcurrent()
         self._in_flight.add(me)
         try:
             record.fire_ns = time.monotonic_ns()
             self._folder.fired(record)
-            self._client.fetch(record, wire)
+            return self._client.fetch(record, request)
         finally:
             self._ended_records.append(record)  # written down later: others may be due now
             self._in_flight.discard(me)
 
     # -- what comes of it
     def _fold_for_ever(self) -> NoReturn:
-        next_ns = self._t0_ns
+        next_ns, folds = self._t0_ns, 0
         while True:
             next_ns = max(next_ns + _FOLD_EVERY_NS, time.monotonic_ns())
             self._alarm.sleep_until(next_ns)
             until_ns = min(self._horizon_ns, time.monotonic_ns() - _READ_LAG_NS)
-            gevent.sleep(0)
-            gevent.sleep(0)  # the loop has now read all that had been stamped by then
+            self._alarm.breathe()
+            self._alarm.breathe()  # the loop has now read all that had been stamped by then
             try:
                 self._fold(until_ns)
-                self._send_batch(until_ns)
+                folds += 1
+                if not folds % _FOLDS_A_BATCH:
+                    self._send_batch(until_ns)
             except Exception:
                 traceback.print_exc()
                 os._exit(1)  # cells would be missing: better a lost worker, which is reported
@@ -196,7 +245,7 @@ class Session:
         slice_end_ns = time.monotonic_ns() + _SLICE_NS
         for _ in self._folder.fold(until_ns):
             if time.monotonic_ns() > slice_end_ns:
-                gevent.sleep(0)
+                self._alarm.breathe()
                 slice_end_ns = time.monotonic_ns() + _SLICE_NS
 
     def _tell_folder(self) -> None:
@@ -206,17 +255,21 @@ class Session:
         self._marks, self._limits = [], {}
 
     def _send_batch(self, until_ns: int, *, final: bool = False) -> None:
-        self._send(self._folder.take(until_ns, len(self._in_flight), self._health.gauges(), final=final))
+        health = self._health.gauges() | self._gauges()
+        self._send(self._folder.take(until_ns, len(self._in_flight), health, final=final))
 
     def _write_records(self) -> None:
         over = noted = False
         while not over:
             over = self._ended.wait(_WRITE_EVERY_S)
+            slice_end_ns = time.monotonic_ns() + _SLICE_NS
             while self._ended_records:
                 record = self._ended_records.popleft()
                 self._records.add(record)
                 self._resolved(record)
-                gevent.sleep(0)
+                if time.monotonic_ns() > slice_end_ns:
+                    self._alarm.breathe()
+                    slice_end_ns = time.monotonic_ns() + _SLICE_NS
             # in a thread: a stalled disk stalls nothing else
             gevent.get_hub().threadpool.apply(self._records.drain, kwds={"final": over})
             if self._records.problem and not noted:

@@ -13,6 +13,17 @@ _MAX_LINE_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
 
 
+def _whole_events(chunk: bytes) -> list[Event] | None:
+    """The events of a chunk of whole ``data: …`` blocks of one line each; None where it is anything else."""
+    if b"\r" in chunk:
+        return None
+    blocks = chunk[:-2].split(b"\n\n")
+    for block in blocks:
+        if block[:6] != b"data: " or b"\n" in block:
+            return None
+    return [(b"", block[6:]) for block in blocks]
+
+
 class SseParser:
     """Incremental: ``feed`` gives the events that its bytes complete, in order."""
 
@@ -27,8 +38,18 @@ class SseParser:
         self.trailing = False
         """Whether the bytes last fed go on after the last event they completed (a comment, a half event)."""
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left of what was fed: a new event would begin with the next byte."""
+        return not (self._tail or self._data or self._type or self._skip_lf)
+
     def feed(self, chunk: bytes) -> list[Event]:
         """Events completed by ``chunk``. Raises ValueError on a line longer than 8 MiB."""
+        if chunk[-2:] == b"\n\n" and self.idle:
+            whole = _whole_events(chunk)
+            if whole:
+                self._at_start = self.trailing = False
+                return whole
         if self._skip_lf and chunk:
             self._skip_lf = False
             if chunk[0] == 10:  # the second half of a CRLF that was cut

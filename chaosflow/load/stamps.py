@@ -1,8 +1,8 @@
 """Kernel receive stamps (CLOCK_REALTIME) as monotonic ns.
 
 SO_TIMESTAMPNS (socket(7), Documentation/networking/timestamping.rst) gives the stamp of the newest
-segment that a read took. The offset between the clocks is sampled at each read, for an operator or NTP
-may step the wall clock in mid-run.
+segment that a read took. The offset between the clocks is sampled at each round of reads, for an operator or
+NTP may step the wall clock in mid-run.
 """
 
 from __future__ import annotations
@@ -56,13 +56,20 @@ class StampClock:
         """
         jumps = self.jumps
         now_ns = self.sample()
-        if ancillary and jumps == self.jumps:
+        return self.stamp_since(ancillary if jumps == self.jumps else [], now_ns)
+
+    def stamp_since(self, ancillary: AncillaryData, sampled_ns: int) -> tuple[int, bool]:
+        """The same, for a read shortly after ``sample`` returned ``sampled_ns`` (and saw no jump)."""
+        if ancillary:
             seconds, nanoseconds = _TIMESPEC.unpack_from(ancillary[0][2])
             at_ns: int = seconds * 1_000_000_000 + nanoseconds - self.offset_ns
-            if now_ns - _OLDEST_NS < at_ns:
+            if at_ns <= sampled_ns:
+                if sampled_ns - _OLDEST_NS < at_ns:
+                    return at_ns, True
+            elif at_ns <= (now_ns := time.monotonic_ns()) + _NOISE_NS:
                 return min(at_ns, now_ns), True
         self.user_stamps += 1
-        return now_ns, False
+        return time.monotonic_ns(), False
 
 
 def received(tcp_info: bytes) -> tuple[int, int]:

@@ -15,7 +15,9 @@ import gc
 import os
 import signal
 import sys
+import time
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,29 +30,54 @@ from locust import User, task
 from locust.env import Environment
 from locust.exception import StopUser
 
+from chaosflow.core.errors import ChaosflowError
 from chaosflow.core.loadlink import API_KEY_VARIABLE, LoadOrder
-from chaosflow.core.sample import RequestRecord
 from chaosflow.core.segments import Mark
 from chaosflow.core.slots import CellBatch
 from chaosflow.load import messages as m
+from chaosflow.load.clocklink import ClockLink
+from chaosflow.load.record import StreamRecord
 from chaosflow.load.session import Session
 
 _PR_SET_PDEATHSIG = 1
 _NICE = -10
 _ACK_TIMEOUT_S = 5.0
 _RESEND_AFTER_S = 1.0
+_PING_EVERY_S = 0.5
 
 
 class Worker:
-    """Joins Locust's runner and the session: control messages in, numbered batches out."""
+    """Joins Locust's runner and the session: control messages in, numbered batches out.
 
-    def __init__(self, order: LoadOrder, number: int, port: int) -> None:
-        self._order, self.number = order, number
+    The master's times are put on this machine's clock on their way in, and ours on the master's on their way out.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.number = -1
+        self._up = False
+        self.clock = ClockLink()
+        self._order: LoadOrder
+        self.session: Session
         self._unacknowledged: dict[int, bytes] = {}
         self._ack = Event()
         self.environment: Any = Environment(
             user_classes=[_dispatcher_of(self)], parsed_options=Namespace(web_base_path=""), stop_timeout=0
         )
+        self.runner: Any = self.environment.create_worker_runner(host, port)
+        self._heed = self.runner.handle_message
+        setattr(self.runner, "handle_message", self._heed_unless_moved)  # noqa: B010 (a method, for mypy)
+        self.runner.register_message(m.PONG, _unwrap(lambda d: self.clock.pong(d["sent_ns"], d["at_ns"])))
+        self.runner.register_message(m.QUIT, _unwrap(self._quit))
+        gevent.spawn(self._ping_for_ever)
+
+    def _heed_unless_moved(self, message: Any) -> None:
+        """Once the dispatcher runs it stays: Locust would move it whenever a worker comes or goes."""
+        if message.type != "spawn" or not self._up:
+            self._heed(message)
+
+    def take(self, order: LoadOrder, number: int) -> None:
+        """Make ready for an order, and say so. Raises UsageError where a file that it names is no good."""
+        self._order, self.number = order, number
         self.session = Session(
             order,
             number,
@@ -58,21 +85,38 @@ class Worker:
             send=self._send,
             resolved=self._show,
             note=lambda text: self._tell(m.NOTE, {"text": text}),
+            gauges=self.clock.gauges,
+            environment=self.environment,
         )
-        self.runner: Any = self.environment.create_worker_runner("127.0.0.1", port)
+        local = self.clock.to_worker
         for name, listener in (
-            (m.START, lambda d: self.session.start(d["t0_ns"])),
-            (m.MARK, lambda d: self.session.mark(Mark.from_wire(d["mark"]))),
+            (m.START, lambda d: self.session.start(local(d["t0_ns"]))),
+            (m.MARK, lambda d: self.session.mark(_moved(Mark.from_wire(d["mark"]), local))),
             (m.LIMITS, lambda d: self.session.limits({int(k): tuple(v) for k, v in d["limits"].items()})),
-            (m.HORIZON, lambda d: self.session.horizon(d["until_ns"])),
-            (m.STOP, lambda d: self.session.stop(d["at_ns"], d["drain_s"])),
+            (m.HORIZON, lambda d: self.session.horizon(local(d["until_ns"]))),
+            (m.STOP, lambda d: self.session.stop(local(d["at_ns"]) if d["at_ns"] else 0, d["drain_s"])),
             (m.ACK, lambda d: self._acknowledged(d["seq"])),
         ):
             self.runner.register_message(name, _unwrap(listener))
         self._tell(m.CONNECTED, {"number": number})
 
+    def _quit(self, data: dict[str, Any]) -> None:
+        sys.stderr.write(f"chaosflow worker: {data['reason']}\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+    def _ping_for_ever(self) -> None:
+        while True:
+            self.ping()
+            gevent.sleep(_PING_EVERY_S)
+
+    def ping(self) -> None:
+        """Ask for the master's clock; the answer goes to ``clock``."""
+        self._tell(m.PING, {"sent_ns": time.monotonic_ns()})
+
     def carry_on(self) -> None:
         """The dispatcher user's task: the whole load of this worker, then the end of the process."""
+        self._up = True
         self._tell(m.UP, {"number": self.number})
         self.session.run()
         self._deliver()
@@ -84,6 +128,7 @@ class Worker:
         self.runner.send_message(name, data)
 
     def _send(self, batch: CellBatch) -> None:
+        batch.watermark_ns = self.clock.to_master(batch.watermark_ns)
         self._unacknowledged[batch.seq] = orjson.dumps(batch.to_wire())
         self._tell(m.CELLS, self._cells_message(batch.seq))
 
@@ -104,7 +149,7 @@ class Worker:
                     for seq in list(self._unacknowledged):
                         self._tell(m.CELLS, self._cells_message(seq))
 
-    def _show(self, record: RequestRecord) -> None:
+    def _show(self, record: StreamRecord) -> None:
         """Locust's own statistics: display only; constant names, so that they do not grow."""
         self.environment.events.request.fire(
             request_type="SSE",
@@ -123,14 +168,16 @@ _FAILURES = {
 
 def _dispatcher_of(worker: Worker) -> type[Any]:
     class Dispatcher(User):
-        fixed_count = worker._order.plan.workers
-
         @task
         def carry_on(self) -> None:
             worker.carry_on()
             raise StopUser
 
     return Dispatcher
+
+
+def _moved(mark: Mark, local: Callable[[int], int]) -> Mark:
+    return Mark(mark.kind, local(mark.at_ns), mark.fault, mark.reversible)
 
 
 def _unwrap(listener: Any) -> Any:
@@ -164,14 +211,23 @@ def main() -> None:
     _take_precedence()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the orchestrator decides
     order = LoadOrder.model_validate_json(Path(order_file).read_bytes())
-    port = int(sys.stdin.readline())
+    host, _, port = sys.stdin.readline().strip().rpartition(" ")
     gevent.spawn(_exit_at_end_of_input)
-    worker = Worker(order, number, port)
+    worker = Worker(host, int(port))
+    try:
+        worker.take(order, number)
+    except ChaosflowError as e:
+        sys.exit(f"load: {e}")
     gevent.signal_handler(signal.SIGTERM, worker.session.stop, 0, 0.0)
+    settle()
+    worker.runner.greenlet.join()
+
+
+def settle() -> None:
+    """All that is here now stays: the collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    worker.runner.greenlet.join()
 
 
 if __name__ == "__main__":

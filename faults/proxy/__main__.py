@@ -1,6 +1,7 @@
-"""``python -m chaosflow.faults.proxy --control SOCKET [--listen HOST:PORT --upstream HOST:PORT --name target]``.
+"""``chaosflow proxy [--api HOST:PORT] [--control SOCKET] [--listen HOST:PORT --upstream HOST:PORT --name target]``.
 
-Prints one JSON line, ``{"listening": "127.0.0.1:40123", "pid": 812}``, when it accepts connections.
+The control API is Toxiproxy's: without --api and --control it listens on 127.0.0.1:8474, as Toxiproxy does.
+Prints one JSON line, ``{"listening": "127.0.0.1:40123", "api": "127.0.0.1:8474", "pid": 812}``, when it accepts connections.
 Ends on SIGTERM or SIGINT; connections through it are then reset.
 """
 
@@ -17,12 +18,14 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from chaosflow.core.errors import ChaosflowError, UsageError
 from chaosflow.faults.proxy.address import Address
 from chaosflow.faults.proxy.control import Control
 from chaosflow.faults.proxy.server import Proxies
 
+_API = "127.0.0.1:8474"
 _SOCKET_PATH_LIMIT = 107
 
 
@@ -40,8 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m chaosflow.faults.proxy", description=__doc__)
-    parser.add_argument("--control", required=True, help="path of the Unix socket of the control API")
+    parser = argparse.ArgumentParser(prog="chaosflow proxy", description=__doc__)
+    parser.add_argument("--control", help="path of a Unix socket for the control API")
+    parser.add_argument("--api", help=f"HOST:PORT for the control API (without --control: {_API})")
+    parser.add_argument("--config", type=Path, help="JSON list of proxies to begin with, as POST /populate")
     parser.add_argument("--listen", default="127.0.0.1:0", help="HOST:PORT or unix:PATH (default: any port)")
     parser.add_argument("--upstream", help="HOST:PORT or unix:PATH to lead to; without it no proxy is made")
     parser.add_argument("--name", default="target", help="name of that proxy in the API")
@@ -54,25 +59,49 @@ async def _run(args: argparse.Namespace) -> None:
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     proxies = Proxies(args.seed)
-    control = await _listen_control(args.control, proxies)
-    try:
-        listening = None
+    async with contextlib.AsyncExitStack() as ends:
+        ends.push_async_callback(proxies.close)
+        control = Control(proxies)
+        ready: dict[str, Any] = {"listening": None}
+        if args.control:
+            await _listen_control(args.control, control, ends)
+        if args.api or not args.control:
+            ready["api"] = await _listen_api(Address.parse(args.api or _API), control, ends)
         if args.upstream:
             made = await proxies.create(args.name, Address.parse(args.listen), Address.parse(args.upstream))
-            listening = str(made.listening)
+            ready["listening"] = str(made.listening)
+        if args.config:
+            await _populate(args.config, control)
         gc.collect()
         gc.freeze()  # what is loaded now lives for ever: collections during traffic stay short
-        sys.stdout.write(json.dumps({"listening": listening, "pid": os.getpid()}) + "\n")
+        sys.stdout.write(json.dumps({**ready, "pid": os.getpid()}) + "\n")
         sys.stdout.flush()
         await stop.wait()
-    finally:
-        control.close()
-        await proxies.close()
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(args.control)
 
 
-async def _listen_control(path: str, proxies: Proxies) -> asyncio.Server:
+async def _listen_api(address: Address, control: Control, ends: contextlib.AsyncExitStack) -> str:
+    """Where the control API listens now."""
+    try:
+        server = await asyncio.start_server(control.serve, address.host, address.port)
+    except OSError as e:
+        cause = f"cannot listen ({os.strerror(e.errno) if e.errno else e})"
+        raise UsageError(f"control API on {address}", cause, "choose another port with --api") from e
+    ends.callback(server.close)
+    host, port = server.sockets[0].getsockname()[:2]
+    return str(Address(host=host, port=port))
+
+
+async def _populate(file: Path, control: Control) -> None:
+    try:
+        content = file.read_bytes()
+    except OSError as e:
+        raise UsageError(f"--config {file}", f"cannot be read ({e.strerror})") from e
+    status, answer = await control.answer("POST", "/populate", content)
+    if status != 201:
+        raise UsageError(f"--config {file}", answer["error"])
+
+
+async def _listen_control(path: str, control: Control, ends: contextlib.AsyncExitStack) -> None:
     if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:
         raise UsageError(
             f"control socket {path}", "the path is longer than 107 bytes", "use a shorter folder"
@@ -81,11 +110,18 @@ async def _listen_control(path: str, proxies: Proxies) -> asyncio.Server:
         raise UsageError(f"control socket {path}", "exists already", "another proxy uses it, or remove it")
     before = os.umask(0o077)
     try:
-        return await asyncio.start_unix_server(Control(proxies).serve, path)
+        server = await asyncio.start_unix_server(control.serve, path)
     except OSError as e:
         raise UsageError(f"control socket {path}", f"cannot be made ({e.strerror})") from e
     finally:
         os.umask(before)
+    ends.callback(_unlink, path)
+    ends.callback(server.close)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ async def request(control: str, method: str, path: str, body: Any = None) -> tup
 
 async def _read_answer(reader: asyncio.StreamReader) -> tuple[int, Any]:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-    size = int(head.partition("content-length:")[2].partition("\r\n")[0])
+    size = int(head.partition("content-length:")[2].partition("\r\n")[0] or 0)
     content = await reader.readexactly(size)
     return int(head.split(" ", 2)[1]), json.loads(content) if content else None
 
@@ -74,3 +74,19 @@ async def remove_toxic(control: str, proxy: str, name: str) -> None:
         return
     if status not in (204, 404):
         raise ProxyRefused(f"toxic {name}", str(answer["error"]))
+
+
+async def get_proxy(control: str, name: str) -> dict[str, Any]:
+    """The proxy with its ``stats``."""
+    status, answer = await request(control, "GET", f"/proxies/{name}")
+    if status != 200:
+        raise ProxyRefused(f"proxy {name}", str(answer["error"]))
+    found: dict[str, Any] = answer
+    return found
+
+
+async def enable_proxy(control: str, name: str, *, on: bool) -> None:
+    """Let it listen, or not: then open connections are reset. No change when it is so already."""
+    status, answer = await request(control, "POST", f"/proxies/{name}", {"enabled": on})
+    if status != 200:
+        raise ProxyRefused(f"proxy {name}", str(answer["error"]))

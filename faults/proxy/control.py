@@ -1,10 +1,11 @@
-"""The control API: HTTP/1.1 with JSON over a Unix socket, in Toxiproxy's vocabulary.
+"""The control API, that of Toxiproxy 2: JSON over HTTP/1.1, on a Unix socket and, if asked, on a TCP port.
 
-GET  /version                          GET, POST         /proxies/{p}/toxics
-GET, POST   /proxies                   GET, POST, DELETE /proxies/{p}/toxics/{t}
-GET, DELETE /proxies/{p}               POST              /reset   (removes all toxics)
+GET         /version                        GET, POST                 /proxies/{p}/toxics
+GET, POST   /proxies                        GET, POST, PATCH, DELETE  /proxies/{p}/toxics/{t}
+POST        /populate                       GET, POST, PATCH, DELETE  /proxies/{p}
+POST        /reset   (enables all proxies, removes all toxics)
 
-Beyond Toxiproxy, a toxic and a proxy carry ``stats``: what they did, measured.
+Beyond Toxiproxy, a toxic and a proxy carry ``stats``: what they did, measured. Unknown attributes are refused.
 """
 
 from __future__ import annotations
@@ -20,12 +21,10 @@ from chaosflow import __version__
 from chaosflow.core.errors import UsageError
 from chaosflow.core.units import did_you_mean
 from chaosflow.faults.proxy.address import Address
+from chaosflow.faults.proxy.apihttp import Answer, serve
 from chaosflow.faults.proxy.server import Proxies, Proxy
 from chaosflow.faults.proxy.toxic import Toxic
 from chaosflow.faults.proxy.toxics import toxic_types
-
-_BODY_LIMIT = 1 << 20
-_REASONS = {200: "OK", 201: "Created", 204: "No Content", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 409: "Conflict"}  # fmt: skip
 
 
 class ApiError(Exception):
@@ -36,9 +35,6 @@ class ApiError(Exception):
         self.status = status
 
 
-Answer = tuple[int, Any]
-
-
 class Control:
     """Answers requests on ``proxies``. ``serve`` handles one connection, keep-alive included."""
 
@@ -46,21 +42,7 @@ class Control:
         self._proxies = proxies
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while (request := await _read_request(reader)) is not None:
-                method, path, body = request
-                status, answer = await self.answer(method, path, body)
-                content = b"" if answer is None else json.dumps(answer).encode() + b"\n"
-                writer.write(
-                    f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\nContent-Type: application/json\r\n"
-                    f"Content-Length: {len(content)}\r\n\r\n".encode()
-                    + content
-                )
-                await writer.drain()
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-            pass  # a client that went away, or speaks no HTTP
-        finally:
-            writer.close()
+        await serve(reader, writer, self.answer)
 
     async def answer(self, method: str, path: str, body: bytes) -> Answer:
         """Status and JSON value of one request; errors as Toxiproxy words them."""
@@ -81,12 +63,18 @@ class Control:
                 return await _by_method(method, GET=lambda: _now({"version": __version__}))
             case ["reset"]:
                 return await _by_method(method, POST=self._reset)
+            case ["populate"]:
+                return await _by_method(method, POST=lambda: self._populate(_json(body)))
             case ["proxies"]:
                 return await _by_method(method, GET=self._list, POST=lambda: self._create(_object(body)))
             case ["proxies", name]:
                 proxy = self._proxy(name)
                 return await _by_method(
-                    method, GET=lambda: _now(proxy.to_json()), DELETE=lambda: self._delete(proxy)
+                    method,
+                    GET=lambda: _now(proxy.to_json()),
+                    POST=lambda: _update_proxy(proxy, _object(body)),
+                    PATCH=lambda: _update_proxy(proxy, _object(body)),
+                    DELETE=lambda: self._delete(proxy),
                 )
             case ["proxies", name, "toxics"]:
                 proxy = self._proxy(name)
@@ -102,6 +90,7 @@ class Control:
                     method,
                     GET=lambda: _now(toxic.to_json()),
                     POST=lambda: _update_toxic(proxy, toxic, _object(body)),
+                    PATCH=lambda: _update_toxic(proxy, toxic, _object(body)),
                     DELETE=lambda: _remove_toxic(proxy, toxic),
                 )
         raise ApiError(404, f"no such resource: /{'/'.join(parts)}")
@@ -115,25 +104,60 @@ class Control:
         return 200, {proxy.name: proxy.to_json() for proxy in self._proxies}
 
     async def _create(self, given: dict[str, Any]) -> Answer:
-        missing = [key for key in ("name", "upstream") if not given.get(key)]
-        if missing:
-            raise ApiError(400, f"missing required field: {', '.join(missing)}")
-        proxy = await self._proxies.create(
-            given["name"],
-            Address.parse(given.get("listen") or "127.0.0.1:0"),
-            Address.parse(given["upstream"]),
-        )
+        name, listen, upstream, enabled = _proxy_of(given, "")
+        proxy = await self._proxies.create(name, listen, upstream, enabled=enabled)
         return 201, proxy.to_json()
+
+    async def _populate(self, given: Any) -> Answer:
+        """Nothing is changed when one of the list cannot be understood."""
+        if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
+            raise ApiError(400, "bad request body: expected a JSON list of proxies")
+        wanted = [_proxy_of(item, f" at proxy {i}") for i, item in enumerate(given, 1)]
+        made: list[Any] = []
+        try:
+            for name, listen, upstream, enabled in wanted:
+                made.append((await self._proxies.populate(name, listen, upstream, enabled=enabled)).to_json())
+        except UsageError as e:
+            return 500, {"error": str(e), "status": 500, "proxies": made}
+        return 201, {"proxies": made}
 
     async def _delete(self, proxy: Proxy) -> Answer:
         await self._proxies.delete(proxy.name)
         return 204, None
 
     async def _reset(self) -> Answer:
-        for proxy in self._proxies:
-            for name in list(proxy.toxics):
-                proxy.remove(name)
+        await self._proxies.reset()
         return 204, None
+
+
+def _proxy_of(given: dict[str, Any], where: str) -> tuple[str, Address, Address, bool]:
+    """Name, listen, upstream, enabled."""
+    missing = [key for key in ("name", "upstream") if not given.get(key)]
+    if missing:
+        raise ApiError(400, f"missing required field: {', '.join(missing)}{where}")
+    listen = Address.parse(str(given.get("listen") or "127.0.0.1:0"))
+    return (
+        str(given["name"]),
+        listen,
+        Address.parse(str(given["upstream"])),
+        _bool(given.get("enabled", True)),
+    )
+
+
+async def _update_proxy(proxy: Proxy, given: dict[str, Any]) -> Answer:
+    """``listen``, ``upstream`` and ``enabled``; what is not given stays."""
+    if given.get("name", proxy.name) != proxy.name:
+        raise ApiError(400, "the name of a proxy cannot change; delete it and create another")
+    listen = Address.parse(str(given["listen"])) if given.get("listen") else proxy.listen
+    upstream = Address.parse(str(given["upstream"])) if given.get("upstream") else proxy.upstream
+    await proxy.change(listen, upstream, enabled=_bool(given.get("enabled", proxy.enabled)))
+    return 200, proxy.to_json()
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ApiError(400, f"bad request body: enabled is {value!r}, expected true or false")
+    return value
 
 
 async def _add_toxic(proxy: Proxy, given: dict[str, Any]) -> Answer:
@@ -143,7 +167,9 @@ async def _add_toxic(proxy: Proxy, given: dict[str, Any]) -> Answer:
 
 
 async def _update_toxic(proxy: Proxy, toxic: Toxic, given: dict[str, Any]) -> Answer:
-    attributes = {**toxic.attributes.model_dump(), **given.get("attributes", {})}
+    attributes = {**toxic.attributes.model_dump(), **(given.pop("attributes", None) or {})}
+    if given.pop("type", toxic.type) != toxic.type:
+        raise ApiError(400, "the type of a toxic cannot change; delete it and add another")
     changed = type(toxic).model_validate({**toxic.model_dump(), **given, "attributes": attributes})
     if (changed.name, changed.stream) != (toxic.name, toxic.stream):
         raise ApiError(400, "name and stream of a toxic cannot change; delete it and add another")
@@ -167,16 +193,20 @@ def _make(given: dict[str, Any]) -> Toxic:
     if kind not in known:
         hint = did_you_mean(kind, known) or f"known: {', '.join(sorted(known))}"
         raise ApiError(400, f"invalid toxic type {kind!r}; {hint}")
-    given.setdefault("name", f"{kind}_{given.get('stream', 'downstream')}")
-    given.setdefault("attributes", {})
-    return known[kind].model_validate(given)
+    made = {key: value for key, value in given.items() if value not in ("", None)}
+    stream = made.get("stream") or known[kind].model_fields["stream"].default
+    return known[kind].model_validate({"name": f"{kind}_{stream}", "attributes": {}, **made})
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body or b"{}")
+    except ValueError as e:
+        raise ApiError(400, f"bad request body: {e}") from e
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(body or b"{}")
-    except ValueError as e:
-        raise ApiError(400, f"bad request body: {e}") from e
+    value = _json(body)
     if not isinstance(value, dict):
         raise ApiError(400, "bad request body: expected a JSON object")
     return value
@@ -190,20 +220,3 @@ async def _by_method(method: str, **handlers: Callable[[], Awaitable[Answer]]) -
     if method not in handlers:
         raise ApiError(405, f"{method}: use {' or '.join(handlers)}")
     return await handlers[method]()
-
-
-async def _read_request(reader: asyncio.StreamReader) -> tuple[str, str, bytes] | None:
-    """Method, path and body; None when the client has closed."""
-    try:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    except asyncio.IncompleteReadError:
-        return None
-    request_line, *header_lines = head.rstrip("\r\n").split("\r\n")
-    method, path, _ = request_line.split(" ", 2)
-    headers = {
-        key.strip().lower(): value.strip() for key, _, value in (h.partition(":") for h in header_lines)
-    }
-    size = int(headers.get("content-length", "0"))
-    if size > _BODY_LIMIT:
-        raise ValueError("body too large")
-    return method, path, await reader.readexactly(size)

@@ -1,67 +1,29 @@
-"""The framing of HTTP/1.x responses, read as bytes come, in mid-stream too. Holds back no byte that it passes raw."""
+"""The framing of HTTP/1.x, read as bytes come, of responses in mid-stream too. Waits for the end of heads only."""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+from chaosflow.faults.proxy.head import Head
+from chaosflow.faults.proxy.request import METHODS
 
 _HEAD_LIMIT = 1 << 16
 _LINE_LIMIT = 1 << 10
 _RESYNC = re.compile(rb"(?:^|\r\n)([0-9A-Fa-f]{1,8})\r\n(?=data:|event:|id:|retry:|:)")
-_CONTENT_LENGTH = re.compile(rb"(?im)^content-length:[^\r\n]*\r?\n")
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Status line and headers of one response; header names in lower case."""
-
-    raw: bytes
-    status: int
-    headers: dict[str, str]
-    old: bool
-    """HTTP/1.0: no chunks."""
-
-    @classmethod
-    def parse(cls, raw: bytes) -> Head | None:
-        """None when it is no HTTP head."""
-        first, *lines = raw.decode("latin-1").splitlines()
-        parts = first.split(" ", 2)
-        if len(parts) < 2 or not parts[1].isdigit():
-            return None
-        pairs = (line.partition(":") for line in lines if line)
-        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-        return cls(raw, int(parts[1]), headers, parts[0].endswith("/1.0"))
-
-    @property
-    def chunked(self) -> bool:
-        return "chunked" in self.headers.get("transfer-encoding", "").lower()
-
-    @property
-    def length(self) -> int | None:
-        text = self.headers.get("content-length", "")
-        return int(text) if text.isdigit() and not self.chunked else None
-
-    @property
-    def is_event_stream(self) -> bool:
-        plain = self.headers.get("content-encoding", "identity").lower() in ("", "identity")
-        return self.headers.get("content-type", "").lower().startswith("text/event-stream") and plain
-
-    def as_chunked(self) -> bytes:
-        """The same head for a body of another length."""
-        return _CONTENT_LENGTH.sub(b"Transfer-Encoding: chunked\r\n", self.raw, count=1)
 
 
 class Body(Protocol):
-    """What a ResponseReader tells of what it reads, in order."""
+    """What a reader tells of what it reads, in order."""
 
     def raw(self, data: bytes) -> None:
-        """Bytes to pass on as they are: those of responses not taken, or not understood."""
+        """Bytes to pass on as they are: those of messages not taken, or not understood."""
 
     def head(self, head: Head) -> bool:
-        """A response begins: shall its body come decoded? If so the head is the callee's to pass on."""
+        """A message begins: shall its body come decoded? If so the head is the callee's to pass on."""
 
     def resumed(self) -> bool:
         """A chunk of server-sent events begins, of a response whose head was missed: as ``head``."""
@@ -87,12 +49,14 @@ class _At(Enum):
     UNTIL_CLOSE = 7
 
 
-class ResponseReader:
-    """Cuts the bytes from a server into heads and bodies.
+class MessageReader(ABC):
+    """Cuts the bytes of one direction into heads and bodies.
 
-    ``from_start``: the first byte begins a response. Otherwise it looks for the next head, or for the next
-    chunk that begins with a line of a server-sent event, and passes what comes before.
+    ``from_start``: the first byte begins a message. Otherwise it passes everything until it recognizes one.
     """
+
+    starts: ClassVar[tuple[bytes, ...]]
+    """What a head begins with."""
 
     def __init__(self, to: Body, *, from_start: bool) -> None:
         self._to = to
@@ -128,9 +92,11 @@ class ResponseReader:
     @property
     def between_chunks(self) -> bool:
         """Whether the next byte could go on raw: no chunk, line or head is cut in two here."""
-        if self._line:
-            return False
-        return not self._taken or self._at in (_At.CHUNK_SIZE, _At.UNTIL_CLOSE)
+        if self._at is _At.HEAD:
+            return not self._line
+        if not self._taken or self._at is _At.UNTIL_CLOSE:
+            return True
+        return self._at is _At.CHUNK_SIZE and not self._line
 
     def let_go(self) -> bytes:
         """The part of a head that is still waiting for its end; the reader understands nothing more."""
@@ -148,23 +114,16 @@ class ResponseReader:
             self._raw.append(data)
 
     def _seek(self, data: bytes, position: int) -> int:
-        if position == 0 and data.startswith(b"HTTP/1."):
+        if position == 0 and data.startswith(self.starts):
             self._at = _At.HEAD
             return position
-        found = _RESYNC.search(data, position)
-        if not found:
-            self._pass(data[position:])
-            return len(data)
-        self._pass(data[position : found.start(1)])
-        self._flush()
-        self._taken = self._to.resumed()
-        self._at = _At.CHUNK_SIZE
-        return found.start(1)
+        self._pass(data[position:])
+        return len(data)
 
     def _head(self, data: bytes, position: int) -> int:
         before = len(self._line)
         text = self._line + data[position:]
-        if not (text[:7].startswith(b"HTTP/1.") or b"HTTP/1.".startswith(text[:7])):
+        if not any(text.startswith(start) or start.startswith(text) for start in self.starts):
             return self._lost(text, len(data))
         end = text.find(b"\r\n\r\n", max(0, before - 3)) + 4
         if end < 4:
@@ -173,27 +132,29 @@ class ResponseReader:
             self._line = text
             return len(data)
         self._line = b""
-        head = Head.parse(text[:end])
-        if head is None:
-            return self._lost(text, len(data))
         self._flush()
-        self._begin(head)
-        return position + end - before
-
-    def _begin(self, head: Head) -> None:
+        head = Head.parse(text[:end])
         self._taken = self._to.head(head)
         if not self._taken:
             self._pass(head.raw)
-        if head.status < 200 or head.status in (204, 304) or self._to.bodiless():
-            self._at, self._taken = _At.HEAD, False
-        elif head.chunked:
+        self._begin(head)
+        return position + end - before
+
+    @abstractmethod
+    def _begin(self, head: Head) -> None:
+        """Go to where the body of this message is read."""
+
+    def _counted_body(self, head: Head) -> bool:
+        """Whether the head says how long the body is."""
+        if head.chunked:
             self._at = _At.CHUNK_SIZE
-        elif head.length is not None:
-            self._at, self._left = _At.LENGTH, head.length
-            if not head.length:
-                self._end_of_message(b"")
-        else:
-            self._at = _At.UNTIL_CLOSE
+            return True
+        if head.length is None:
+            return False
+        self._at, self._left = _At.LENGTH, head.length
+        if not head.length:
+            self._end_of_message(b"")
+        return True
 
     def _next_line(self, data: bytes, position: int) -> tuple[bytes | None, int]:
         """A whole line with its end, or None while it is not complete."""
@@ -267,3 +228,35 @@ class ResponseReader:
         self._at, self._taken, self._line = _At.UNKNOWN, False, b""
         self._pass(rest)
         return stop
+
+
+class ResponseReader(MessageReader):
+    """Of a server's bytes. In mid-stream it goes by the next chunk that begins with a line of an event."""
+
+    starts: ClassVar[tuple[bytes, ...]] = (b"HTTP/1.",)
+
+    def _seek(self, data: bytes, position: int) -> int:
+        found = _RESYNC.search(data, position)
+        if not found or (position == 0 and data.startswith(self.starts)):
+            return super()._seek(data, position)
+        self._pass(data[position : found.start(1)])
+        self._flush()
+        self._taken = self._to.resumed()
+        self._at = _At.CHUNK_SIZE
+        return found.start(1)
+
+    def _begin(self, head: Head) -> None:
+        if head.status < 200 or head.status in (204, 304) or self._to.bodiless():
+            self._at, self._taken = _At.HEAD, False
+        elif not self._counted_body(head):
+            self._at = _At.UNTIL_CLOSE
+
+
+class RequestReader(MessageReader):
+    """Of a client's bytes. In the middle of a connection it waits for a read that begins with a method."""
+
+    starts: ClassVar[tuple[bytes, ...]] = METHODS
+
+    def _begin(self, head: Head) -> None:
+        if not self._counted_body(head):
+            self._end_of_message(b"")

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from chaosflow.faults.proxy.request import Request
     from chaosflow.faults.proxy.timers import Timers
     from chaosflow.faults.proxy.toxic import Toxic
 
@@ -29,6 +30,12 @@ class Wire(Protocol):
 
     timers: Timers
     rng: random.Random
+    request: Request | None
+    """What the client asked last, as far as it was seen to be HTTP."""
+    moved_ns: int
+    """When a byte last came, from either side (CLOCK_MONOTONIC)."""
+
+    def answer(self, data: bytes) -> None: ...
 
     def write(self, lane: Lane, data: bytes) -> None: ...
 
@@ -76,6 +83,11 @@ class Stage(ABC):
     def leave(self) -> None:
         self.lane.splice(self)
 
+    def end_connection(self, *, reset: bool) -> None:
+        """End both directions, behind what was passed on; the caller passes on nothing more, and stays."""
+        self.lane.cut = True
+        self.next.end(reset=reset)
+
 
 class _Sink:
     """The end of the chain: the other side's socket."""
@@ -101,6 +113,8 @@ class Lane:
         self.sink_full = False
         self.ended = False
         """The source has ended; whether that has come through is the link's to know."""
+        self.cut = False
+        """A toxic has ended the connection: when this lane's end is through, both directions close."""
         self.bytes = 0
         self._reading = True
 

@@ -7,10 +7,12 @@ import contextlib
 import random
 import socket
 import struct
+import time
 from collections.abc import Callable
 from typing import cast
 
 from chaosflow.faults.proxy.lane import Lane
+from chaosflow.faults.proxy.request import Request
 from chaosflow.faults.proxy.timers import Timers
 from chaosflow.faults.proxy.toxic import Toxic
 
@@ -36,7 +38,9 @@ class Side(asyncio.BufferedProtocol):
         return _buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.out.feed(bytes(_buffer[:nbytes]))
+        data = bytes(_buffer[:nbytes])
+        self.link.heard(self, data)
+        self.out.feed(data)
 
     def eof_received(self) -> bool:
         self.out.end(reset=False)
@@ -73,6 +77,8 @@ class Link:
         self.upward, self.downward = Lane(self, "upstream"), Lane(self, "downstream")
         self.client = Side(self, out=self.upward, into=self.downward)
         self.server = Side(self, out=self.downward, into=self.upward)
+        self.request: Request | None = None
+        self.moved_ns = time.monotonic_ns()
         self._through: set[Lane] = set()  # lanes whose end has reached the sink
         self._closing = False
         self._connect: Callable[[], None] | None = None
@@ -97,6 +103,12 @@ class Link:
         """Read nothing from the client until there is somebody to pass it to."""
         if self.server.transport is None and self.client.transport:
             self.client.transport.pause_reading()
+
+    def heard(self, side: Side, data: bytes) -> None:
+        """Note what the client asks, and that the connection is not idle."""
+        self.moved_ns = time.monotonic_ns()
+        if side is self.client and (request := Request.begins(data)):
+            self.request = request
 
     def lane(self, stream: str) -> Lane:
         return self.upward if stream == "upstream" else self.downward
@@ -127,7 +139,13 @@ class Link:
             with contextlib.suppress(OSError):
                 side.transport.write_eof()
         self._through.add(lane)
+        if lane.cut:
+            self._through.update((self.upward, self.downward))
         self._close_when_done()
+
+    def answer(self, data: bytes) -> None:
+        """Send the client bytes as if the server had: they go through the toxics of that direction."""
+        self.downward.feed(data)
 
     def read_on(self, lane: Lane, *, on: bool) -> None:
         source = self.client if lane is self.upward else self.server

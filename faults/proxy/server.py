@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import socket
 from typing import Any
 
 from chaosflow.core.errors import ChaosflowError, UsageError
@@ -18,30 +20,43 @@ _BACKLOG = 4096
 class Proxy:
     """One listening address that leads to one upstream. Toxics act on open links and on new ones."""
 
-    def __init__(self, name: str, upstream: Address, timers: Timers, rng: random.Random) -> None:
-        self.name, self.upstream = name, upstream
+    def __init__(
+        self, name: str, listen: Address, upstream: Address, timers: Timers, rng: random.Random
+    ) -> None:
+        self.name, self.listen, self.upstream = name, listen, upstream
         self.listening: Address | None = None
+        """Where it accepts, or did last."""
         self.toxics: dict[str, Toxic] = {}
         self.accepted = 0
         self.refused_by_upstream = 0
+        self.reset_by_down = 0
+        self.refuses = False
+        """Seen when it was disabled: a connection attempt is refused."""
         self._timers, self._rng = timers, rng
+        self._reserved: socket.socket | None = None
         self._links: set[Link] = set()
         self._connecting: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._bytes = {"upstream": 0, "downstream": 0}
 
-    async def listen(self, address: Address) -> None:
-        """Begin to accept; UsageError when the address cannot be had."""
-        loop = asyncio.get_running_loop()
+    @property
+    def enabled(self) -> bool:
+        return self._server is not None
+
+    async def start(self) -> None:
+        """Begin to accept, where it did before if it did; UsageError when the address cannot be had."""
+        if self._server:
+            return
+        self._let_reserved_go()
+        loop, address = asyncio.get_running_loop(), self.listening or self.listen
         try:
             if address.path:
                 self._server = await loop.create_unix_server(self._accept, address.path, backlog=_BACKLOG)
                 self.listening = address
             else:
-                self._server = await loop.create_server(
-                    self._accept, address.host, address.port, backlog=_BACKLOG
-                )
-                host, port = self._server.sockets[0].getsockname()[:2]
+                sock = await _bound(address)
+                self._server = await loop.create_server(self._accept, sock=sock, backlog=_BACKLOG)
+                host, port = sock.getsockname()[:2]
                 self.listening = Address(host=host, port=port)
         except OSError as e:
             raise UsageError(
@@ -50,15 +65,41 @@ class Proxy:
                 "use port 0 for any free one",
             ) from e
 
-    async def close(self) -> None:
-        """Accept no more and reset every link."""
-        if self._server:
-            self._server.close()
+    async def stop(self) -> None:
+        """Accept no more and reset every link. The port stays ours, so that ``start`` finds it free."""
+        if not self._server:
+            return
+        self._server.close()
+        self._server = None
         for task in list(self._connecting):
             task.cancel()
+        self.reset_by_down = len(self._links)
         for link in list(self._links):
             link.reset()
         await asyncio.sleep(0)
+        if self.listening and not self.listening.path:
+            with contextlib.suppress(OSError):
+                self._reserved = await _bound(self.listening)
+        self.refuses = await _refuses(self.listening) if self.listening else True
+
+    async def close(self) -> None:
+        """As ``stop``, for good."""
+        await self.stop()
+        self._let_reserved_go()
+
+    async def change(self, listen: Address, upstream: Address, *, enabled: bool) -> None:
+        """Other addresses reset every link, as disabling does; without any change nothing happens."""
+        if listen not in (self.listen, self.listening) or upstream != self.upstream:
+            await self.close()
+            if listen not in (self.listen, self.listening):
+                self.listen, self.listening = listen, None
+            self.upstream = upstream
+        await (self.start() if enabled else self.stop())
+
+    def _let_reserved_go(self) -> None:
+        if self._reserved:
+            self._reserved.close()
+            self._reserved = None
 
     def add(self, toxic: Toxic) -> None:
         if toxic.name in self.toxics:
@@ -85,14 +126,16 @@ class Proxy:
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "listen": str(self.listening),
+            "listen": str(self.listening or self.listen),
             "upstream": str(self.upstream),
-            "enabled": True,
+            "enabled": self.enabled,
             "toxics": [toxic.to_json() for toxic in self.toxics.values()],
             "stats": {
                 "accepted": self.accepted,
                 "open": len(self._links),
                 "upstream_failures": self.refused_by_upstream,
+                "reset_by_down": self.reset_by_down,
+                "refuses": self.refuses and not self.enabled,
                 "upstream_bytes": self._bytes["upstream"] + sum(k.upward.bytes for k in self._links),
                 "downstream_bytes": self._bytes["downstream"] + sum(k.downward.bytes for k in self._links),
             },
@@ -143,13 +186,31 @@ class Proxies:
     def get(self, name: str) -> Proxy | None:
         return self._by_name.get(name)
 
-    async def create(self, name: str, listen: Address, upstream: Address) -> Proxy:
+    async def create(self, name: str, listen: Address, upstream: Address, *, enabled: bool = True) -> Proxy:
         if name in self._by_name:
             raise UsageError(f"proxy {name}", "exists already", "choose another name, or delete it first")
-        proxy = Proxy(name, upstream, self.timers, self._rng)
-        await proxy.listen(listen)
+        proxy = Proxy(name, listen, upstream, self.timers, self._rng)
+        if enabled:
+            await proxy.start()
         self._by_name[name] = proxy
         return proxy
+
+    async def populate(self, name: str, listen: Address, upstream: Address, *, enabled: bool = True) -> Proxy:
+        """As ``create``; one of that name with the same addresses is kept, toxics included, any other replaced."""
+        known = self._by_name.get(name)
+        if known and listen in (known.listen, known.listening) and upstream == known.upstream:
+            await known.change(listen, upstream, enabled=enabled)
+            return known
+        if known:
+            await self.delete(name)
+        return await self.create(name, listen, upstream, enabled=enabled)
+
+    async def reset(self) -> None:
+        """Enable every proxy and remove every toxic."""
+        for proxy in self:
+            for name in list(proxy.toxics):
+                proxy.remove(name)
+            await proxy.start()
 
     async def delete(self, name: str) -> None:
         await self._by_name.pop(name).close()
@@ -162,3 +223,34 @@ class Proxies:
                 continue
         await asyncio.sleep(0)
         self.timers.close()
+
+
+async def _bound(address: Address) -> socket.socket:
+    """A TCP socket on the first of the addresses that the host stands for, IPv4 before IPv6."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(
+        address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, kind, protocol, _, where = min(found, key=lambda info: info[0] != socket.AF_INET)
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setblocking(False)
+        sock.bind(where)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+async def _refuses(address: Address) -> bool:
+    """Whether nobody accepts there."""
+    try:
+        if address.path:
+            _, writer = await asyncio.open_unix_connection(address.path)
+        else:
+            _, writer = await asyncio.open_connection(address.host, address.port)
+    except OSError:
+        return True
+    writer.close()
+    return False

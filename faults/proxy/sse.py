@@ -7,7 +7,7 @@ import re
 import orjson
 
 _PARTIAL_LIMIT = 1 << 20
-_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
+_BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?:\r\n|\n|\r)")  # atomic: CR LF is one line end, never two
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _CONTENT = re.compile(
     rb'"(?:content|text|reasoning|reasoning_content)"\s*:\s*"[^"]|"tool_calls"\s*:\s*\[\s*\{'
@@ -31,9 +31,9 @@ class EventSplitter:
         begin = 0
         # a line end may be cut in two: look again at what could be part of one
         search = max(0, len(self._partial) - 3)
-        while found := self._next_end(text, begin, search):
-            blocks.append(text[begin:found])
-            begin = search = found
+        while found := _BLANK_LINE.search(text, search):
+            blocks.append(text[begin : found.end()])
+            begin = search = found.end()
         self._partial = text[begin:]
         if len(self._partial) > _PARTIAL_LIMIT:
             blocks.append(self.rest())
@@ -48,22 +48,6 @@ class EventSplitter:
     def waiting(self) -> bool:
         """Whether a block has begun and not ended."""
         return bool(self._partial)
-
-    @staticmethod
-    def _next_end(text: bytes, begin: int, search: int) -> int:
-        """Offset behind the next blank line, or 0. A CR LF is one line end, never two."""
-        position = search
-        if position > begin and text[position - 1 : position + 1] == b"\r\n":
-            position += 1
-        while found := _BLANK_LINE.search(text, position):
-            if found.group() == b"\r\n":  # the pattern took one CR LF for CR and LF
-                position = found.start() + 2
-                after = _LINE_END.match(text, position)
-                if after:
-                    return after.end()
-                continue
-            return found.end()
-        return 0
 
 
 def payload_of(block: bytes) -> bytes:

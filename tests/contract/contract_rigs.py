@@ -5,27 +5,23 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from contract_rig import Rig
+from contract_rigs_host import CANNOT_HERE as HOST_CANNOT_HERE
+from contract_rigs_host import HOST_NEED_ROOT, HOST_RIGS
+from contract_rigs_net import NET_CANNOT_HERE, NET_NEED_ROOT, NET_RIGS
+from contract_rigs_proxy import PROXY_RIGS
 from process_rig import five_processes, host_of, spinning_in_a_cgroup
-from proxy_rig import echo, proxy_to, round_trip_ms, server
 
-from chaosflow.core.host import Host, ProxyHandle, state
+from chaosflow.core.host import state
 from chaosflow.gpu.specs import gpu_named
 from chaosflow.gpu.state import VirtualGpuState
 from chaosflow.linux import cgroup, procs
 
-
-@dataclass
-class Rig:
-    params: dict[str, Any]
-    host: Host
-    look: Callable[[], Any]
-    """The state that a fault of this kind changes, comparable with ``==``."""
-    drive: Callable[[], None] = field(default=lambda: None)
-    """Make the traffic that shows the effect."""
+__all__ = ["CANNOT_HERE", "NEED_ROOT", "RIGS", "Rig"]
 
 
 @contextlib.contextmanager
@@ -44,20 +40,6 @@ def _quota() -> Iterator[Rig]:
 
 
 @contextlib.contextmanager
-def _proxied(params: dict[str, Any], *, resets: bool = False) -> Iterator[Rig]:
-    with server(echo) as port, proxy_to(port) as proxy:
-
-        def drive() -> None:
-            with contextlib.suppress(ConnectionResetError, BrokenPipeError), proxy.connect() as sock:
-                for _ in range(3):
-                    round_trip_ms(sock)
-                assert not resets, "the connection should have been reset"
-
-        host = replace(host_of(None), proxy=ProxyHandle(Path(proxy.control)))
-        yield Rig(params, host, lambda: proxy.call("GET", "/proxies/target/toxics"), drive)
-
-
-@contextlib.contextmanager
 def _virtual_gpu() -> Iterator[Rig]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vgpu"
@@ -71,10 +53,10 @@ RIGS: dict[str, Callable[[], contextlib.AbstractContextManager[Rig]]] = {
     "process.pause": lambda: _processes({"scope": "tree"}),
     "process.kill": lambda: _processes({"signal": "TERM"}),
     "host.cpu_quota": _quota,
-    "proxy.latency": lambda: _proxied({"delay_ms": 20, "jitter_ms": 5, "direction": "both"}),
-    "proxy.bandwidth": lambda: _proxied({"rate_kbytes_per_s": 10}),
-    "proxy.reset_peer": lambda: _proxied({"after_ms": 0}, resets=True),
-    "stream.stall": lambda: _proxied({"after_events": 2, "stall_ms": 100}),
     "gpu.clock": _virtual_gpu,
+    **HOST_RIGS,
+    **PROXY_RIGS,
+    **NET_RIGS,
 }
-NEED_ROOT = {"host.cpu_quota"}
+NEED_ROOT = {"host.cpu_quota", *HOST_NEED_ROOT, *NET_NEED_ROOT}
+CANNOT_HERE = {**HOST_CANNOT_HERE, **NET_CANNOT_HERE}

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from contract_rigs import NEED_ROOT, RIGS, Rig
+from contract_rigs import CANNOT_HERE, NEED_ROOT, RIGS, Rig
 from pydantic import ValidationError
 
 import chaosflow.faults
@@ -41,13 +41,17 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 @pytest.fixture
 def rig(kind: str) -> Iterator[Rig]:
     assert kind in RIGS, f"{kind}: give it a rig in contract_rigs.py"
+    if reason := CANNOT_HERE.get(kind):
+        pytest.skip(reason)
     with RIGS[kind]() as made:
         yield made
 
 
 def _act(what: str, rig: Rig, undo: Undo, tmp_path: Path) -> int:
     file = tmp_path / "undo.json"
-    file.write_text(json.dumps({"params": rig.params, "undo": undo.model_dump()}))
+    atom = registry.get(undo.kind)
+    name = f"{atom.__module__}:{atom.__name__}"
+    file.write_text(json.dumps({"atom": name, "params": rig.params, "undo": undo.model_dump()}))
     return subprocess.run([sys.executable, HERE / "contract_act.py", what, file], timeout=60).returncode
 
 
@@ -106,7 +110,8 @@ def test_an_injection_killed_at_once_is_reverted_by_another_process(
     before = rig.look()
     atom, undo = _planned(kind, rig)
     assert _act("inject", rig, undo, tmp_path) == -signal.SIGKILL
-    assert asyncio.run(atom.is_active(undo))
+    if not getattr(atom, "dies_with_us", False):  # its helpers are tied to the injector
+        assert asyncio.run(atom.is_active(undo))
     assert _act("revert", rig, undo, tmp_path) == 0
     assert _act("revert", rig, undo, tmp_path) == 0
     if atom.reversible:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from chaosflow.faults.proxy import client
@@ -62,7 +63,11 @@ def proxy_to(port: int, *options: str) -> Iterator[RunningProxy]:
         control = f"{folder}/control"
         command = [sys.executable, "-m", "chaosflow.faults.proxy", "--control", control, "--seed", "7"]
         command += ["--upstream", f"127.0.0.1:{port}", *options]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        complaints = Path(folder) / "stderr"
+        with (
+            complaints.open("w") as stderr,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+        ):
             assert process.stdout
             try:
                 ready = json.loads(process.stdout.readline())
@@ -71,15 +76,16 @@ def proxy_to(port: int, *options: str) -> Iterator[RunningProxy]:
             finally:
                 process.terminate()
                 process.wait(10)
+        assert complaints.read_text() == ""  # an exception in a callback ends nothing, and would go unseen
 
 
 Handler = Callable[[socket.socket], None]
 
 
 @contextlib.contextmanager
-def server(handle: Handler) -> Iterator[int]:
-    """A TCP server on a free port; each connection is handled in a thread of its own."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+def server(handle: Handler, port: int = 0) -> Iterator[int]:
+    """A TCP server, on a free port unless one is given; each connection is handled in a thread of its own."""
+    listener = socket.create_server(("127.0.0.1", port), backlog=128)
     threads: list[threading.Thread] = []
     stop = threading.Event()
 
@@ -157,3 +163,43 @@ def sse_response(tokens: int) -> list[bytes]:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = [b"%x\r\n%s\r\n" % (len(event), event) for event in events]
     return [head, *chunks, b"0\r\n\r\n"]
+
+
+CHAT = b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def streaming(tokens: int, gap_s: float = 0.001, pieces: list[bytes] | None = None) -> Handler:
+    """A server that answers every request with a stream of tokens, until the client leaves."""
+
+    def handle(sock: socket.socket) -> None:
+        while sock.recv(1 << 16):
+            for piece in pieces or sse_response(tokens):
+                sock.sendall(piece)
+                time.sleep(gap_s)
+
+    return handle
+
+
+def ask(proxy: RunningProxy, request: bytes = CHAT) -> tuple[bytes, str]:
+    """All bytes of the answer to one request, and how it ended: complete, closed or reset."""
+    got = b""
+    with proxy.connect() as sock:
+        try:
+            sock.sendall(request)
+            while not _complete(got):
+                data = sock.recv(1 << 16)
+                if not data:
+                    return got, "closed"
+                got += data
+        except ConnectionError:
+            return got, "reset"
+    return got, "complete"
+
+
+def _complete(response: bytes) -> bool:
+    head, blank, body = response.partition(b"\r\n\r\n")
+    if not blank:
+        return False
+    if b"Content-Length: " in head:
+        return len(body) >= int(head.partition(b"Content-Length: ")[2].split(b"\r\n")[0])
+    return body.endswith(b"0\r\n\r\n") and (body == b"0\r\n\r\n" or body.endswith(b"\r\n0\r\n\r\n"))

@@ -43,7 +43,9 @@ def test_the_target_really_gets_less_cpu_and_all_of_it_back() -> None:
         assert throttled >= 5
         asyncio.run(HostCpuQuota.revert(undo))
         assert cgroup.read_cpu_quota(folder) == CpuQuota(-1, 100_000)
-        assert _used_share(process.pid, 0.5) > 0.16
+        periods = cgroup.cpu_stat(folder).get("nr_throttled")
+        time.sleep(0.3)  # whatever others want of the machine: it is not throttled any more
+        assert cgroup.cpu_stat(folder).get("nr_throttled") == periods
 
 
 def test_the_prior_limit_comes_back_and_not_a_default() -> None:

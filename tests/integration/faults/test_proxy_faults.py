@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from process_rig import host_of
@@ -14,9 +16,14 @@ from proxy_rig import RunningProxy, echo, proxy_to, round_trip_ms, server
 
 from chaosflow.core.fault import FaultAtom, Undo
 from chaosflow.core.host import ProxyHandle
+from chaosflow.faults._toxic import ToxicFault
 from chaosflow.faults.proxy_bandwidth import ProxyBandwidth
+from chaosflow.faults.proxy_down import ProxyDown
 from chaosflow.faults.proxy_latency import ProxyLatency
+from chaosflow.faults.proxy_limit_data import ProxyLimitData
 from chaosflow.faults.proxy_reset_peer import ProxyResetPeer
+from chaosflow.faults.proxy_slicer import ProxySlicer
+from chaosflow.faults.proxy_timeout import ProxyTimeout
 from chaosflow.faults.stream_stall import StreamStall
 
 
@@ -114,7 +121,71 @@ def test_resets_are_counted_and_stop_with_the_revert() -> None:
 
 def test_a_stall_that_never_came_is_not_confirmed() -> None:
     toxic = {"attributes": StreamStall(after_events=5).model_dump()}
-    stats = {"chunks": 9, "events": 3, "installed_s": 30.0}
-    assert not StreamStall.judge(toxic, stats)
+    stats = {"chunks": 9, "events": 3, "streams": 2, "chosen": 2, "installed_s": 30.0}
+    effect = StreamStall.judge(toxic, stats)
+    assert not effect
+    assert effect.evidence.endswith("no stream had 5 content events")
     assert StreamStall.judge(toxic, {**stats, "installed_s": 1.0})
-    assert StreamStall.judge(toxic, {**stats, "stalls": 1.0, "holding": 1.0})
+    assert StreamStall.judge(toxic, {**stats, "acted": 1.0, "holding": 1.0})
+
+
+def test_a_small_probability_needs_many_streams_to_be_doubted() -> None:
+    toxic = {"attributes": StreamStall(after_events=5, probability=0.1).model_dump()}
+    stats = {"chunks": 9, "events": 900, "chosen": 0, "installed_s": 30.0}
+    assert StreamStall.judge(toxic, {**stats, "streams": 20})
+    assert not StreamStall.judge(toxic, {**stats, "streams": 100})
+    assert not StreamStall.judge(toxic, {**stats, "streams": 0})
+
+
+@pytest.mark.slow
+def test_a_target_that_restarts_is_met_by_the_same_fault_and_reverted() -> None:
+    """litmus-go 591, chaos-mesh 4827: the target restarts, and the revert cannot find it."""
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    with proxy_to(port) as proxy:
+        undo = _inject(ProxyLatency(delay_ms=40), proxy)
+        with pytest.raises(ConnectionError), proxy.connect() as sock:
+            round_trip_ms(sock)
+        with server(echo, port) as again, proxy.connect() as sock:
+            assert again == port
+            assert round_trip_ms(sock) >= 40
+            asyncio.run(ProxyLatency.revert(undo))
+            assert min(round_trip_ms(sock) for _ in range(5)) < 40
+
+
+def test_down_is_verified_by_a_refused_connection() -> None:
+    """chaosd 273, chaosblade 1315: success reported, no effect."""
+    with server(echo) as port, proxy_to(port) as proxy, proxy.connect() as sock:
+        round_trip_ms(sock)
+        undo = _inject(ProxyDown(), proxy)
+        evidence = asyncio.run(ProxyDown.is_active(undo)).evidence
+        assert evidence.endswith("1 open connections were reset, new ones are refused")
+        asyncio.run(ProxyDown.revert(undo))
+        assert not asyncio.run(ProxyDown.is_active(undo))
+        with proxy.connect() as again:
+            round_trip_ms(again)
+
+
+def test_down_puts_back_what_was_and_not_a_default() -> None:
+    """geopm 1629: no save and restore."""
+    with server(echo) as port, proxy_to(port) as proxy:
+        proxy.call("POST", "/proxies/target", {"enabled": False})
+        undo = _inject(ProxyDown(), proxy)
+        asyncio.run(ProxyDown.revert(undo))
+        assert proxy.call("GET", "/proxies/target")[1]["enabled"] is False
+
+
+@pytest.mark.parametrize(
+    ("atom", "toxic", "stats"),
+    [
+        (ProxySlicer, {"average_size": 10, "size_variation": 2}, {"pieces": 10.0, "bytes": 900}),
+        (ProxyTimeout, {"timeout": 500}, {"bytes": 5, "held_bytes": 0}),
+        (ProxyTimeout, {"timeout": 500}, {"bytes": 0, "held_bytes": 0}),
+        (ProxyLimitData, {"bytes": 100}, {"bytes": 500}),
+    ],
+)
+def test_an_effect_that_is_not_what_was_asked_is_not_confirmed(
+    atom: type[ToxicFault], toxic: dict[str, Any], stats: dict[str, Any]
+) -> None:
+    known = {"connections": 1, "chunks": 3, "installed_s": 60.0, "held_bytes": 0}
+    assert not atom.judge({"attributes": toxic}, {**known, **stats})

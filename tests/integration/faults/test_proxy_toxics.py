@@ -249,7 +249,7 @@ def test_each_response_of_a_kept_connection_stalls_once() -> None:
             assert receive(sock, len(response)) == response
             assert 0.14 <= time.monotonic() - begin < 1.0
         stats = proxy.stats()
-        assert (stats["stalls"], stats["holding"], stats["events"]) == (3, 0, 12)
+        assert (stats["acted"], stats["holding"], stats["events"]) == (3, 0, 12)
         assert stats["stalled_s"] == pytest.approx(0.45, abs=0.15)
 
 

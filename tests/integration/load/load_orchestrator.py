@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -19,22 +20,36 @@ from chaosflow.core.loadlink import API_KEY_VARIABLE
 from chaosflow.core.slots import CellBatch, CellStore, Count
 
 
+def order_for(
+    folder: Path, url: str, plan: dict[str, Any], objectives: list[str] | None = None
+) -> dict[str, Any]:
+    return {
+        "run_id": "r",
+        "url": url,
+        "model": "tiny",
+        "plan": {"prompt_tokens": 8, "output_tokens": 4, **plan},
+        "seed": 5,
+        "objectives": objectives or ["ttft.p95 <= 1s", "error_rate <= 1%"],
+        "fault_names": ["pause"],
+        "records_dir": str(folder),
+    }
+
+
 class LoadRun:
     """A load process, its messages, and its cells merged. Leaves no process behind."""
 
     def __init__(
-        self, folder: Path, url: str, plan: dict[str, Any], objectives: list[str] | None = None
+        self,
+        folder: Path,
+        url: str,
+        plan: dict[str, Any],
+        objectives: list[str] | None = None,
+        *,
+        within: Sequence[str] = (),
     ) -> None:
-        self.order = {
-            "run_id": "r",
-            "url": url,
-            "model": "tiny",
-            "plan": {"prompt_tokens": 8, "output_tokens": 4, **plan},
-            "seed": 5,
-            "objectives": objectives or ["ttft.p95 <= 1s", "error_rate <= 1%"],
-            "fault_names": ["pause"],
-            "records_dir": str(folder),
-        }
+        """``within``: a command that runs another one somewhere (``ip netns exec NAME``)."""
+        self._within = list(within)
+        self.order = order_for(folder, url, plan, objectives)
         self.folder = folder
         (folder / "order.json").write_text(json.dumps(self.order))
         self._listener = socket.socket(socket.AF_UNIX)
@@ -47,8 +62,9 @@ class LoadRun:
         self.t0_ns = 0
 
     def __enter__(self) -> Self:
+        files = [str(self.folder / "order.json"), str(self.folder / "s")]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "chaosflow.load", str(self.folder / "order.json"), str(self.folder / "s")],
+            [*self._within, sys.executable, "-m", "chaosflow.load", *files],
             env=os.environ | {API_KEY_VARIABLE: "canary-key"},
         )
         self.link, _ = self._listener.accept()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -35,9 +37,17 @@ def _reset(peer: socket.socket) -> bool:
 class ScriptedServer:
     """A thread a connection. ``served`` counts requests, ``connections`` what was accepted."""
 
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.port: int = self._listener.getsockname()[1]
+    def __init__(self, host: str = "127.0.0.1", unix: str = "", port: int = 0) -> None:
+        """``unix``: listen on that path instead."""
+        if unix:
+            self._listener = socket.socket(socket.AF_UNIX)
+            self._listener.bind(unix)
+            self._listener.listen(256)
+        else:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._listener = socket.create_server((host, port), family=family, backlog=256)
+        self.host = f"[{host}]" if ":" in host else host
+        self.port: int = 0 if unix else self._listener.getsockname()[1]
         self.connections = 0
         self.served = 0
         self.bodies: list[bytes] = []
@@ -61,7 +71,7 @@ class ScriptedServer:
         self._listener.close()
 
     def url(self, case: str) -> str:
-        return f"http://127.0.0.1:{self.port}/{case}/v1"
+        return f"http://{self.host}:{self.port}/{case}/v1"
 
     def _accept(self) -> None:
         while not self._over.is_set():
@@ -76,7 +86,8 @@ class ScriptedServer:
             thread.start()
 
     def _serve(self, peer: socket.socket) -> None:
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if peer.family != socket.AF_UNIX:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with peer, suppress(OSError):
             while (request := self._request(peer)) is not None:
                 case, body = request
@@ -157,6 +168,28 @@ class ScriptedServer:
         self._send(peer, b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy")
         return KEEP
 
+    def case_redirect(self, peer: socket.socket) -> bool:
+        self._send(peer, b"HTTP/1.1 307 Go\r\nLocation: http://other.test/v1\r\nContent-Length: 0\r\n\r\n")
+        return KEEP
+
+    def case_gzip(self, peer: socket.socket) -> bool:
+        head = HEAD.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
+        self._send(peer, head + chunk(TOKEN))
+        return CLOSE
+
+    def case_lies(self, peer: socket.socket) -> bool:
+        """Says that 1,024 tokens came, and sends four."""
+        usage = USAGE.replace(b":4,", b":1024,")
+        self._send(peer, *GOOD, chunk(FINISH, usage, b"[DONE]") + END)
+        return KEEP
+
+    def case_slow(self, peer: socket.socket) -> bool:
+        """Forty tokens, one each 50 ms."""
+        self._send(peer, HEAD + chunk(ROLE))
+        self._send(peer, *[chunk(TOKEN)] * 40, pause_s=0.05)
+        self._send(peer, chunk(FINISH, b"[DONE]") + END)
+        return KEEP
+
     def case_garbage(self, peer: socket.socket) -> bool:
         self._send(peer, *GOOD, chunk(b"{nonsense"))
         return CLOSE
@@ -169,3 +202,16 @@ class ScriptedServer:
     def case_mute(self, peer: socket.socket) -> bool:
         self._over.wait(20)
         return CLOSE
+
+
+def main(host: str, port: str, bodies: str) -> None:
+    """A server of its own, until its input ends; then the bodies that it was sent go to a file, one a line."""
+    with ScriptedServer(host, port=int(port)) as server:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+    Path(bodies).write_bytes(b"\n".join(server.bodies))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -11,8 +11,15 @@ from chaosflow.core.fault import FaultAtom
 from chaosflow.faults.host_cpu_quota import HostCpuQuota
 from chaosflow.faults.process_kill import ProcessKill
 from chaosflow.faults.proxy_bandwidth import ProxyBandwidth
+from chaosflow.faults.proxy_down import ProxyDown
 from chaosflow.faults.proxy_latency import ProxyLatency
+from chaosflow.faults.proxy_limit_data import ProxyLimitData
+from chaosflow.faults.proxy_slicer import ProxySlicer
+from chaosflow.faults.proxy_timeout import ProxyTimeout
+from chaosflow.faults.stream_coalesce import StreamCoalesce
+from chaosflow.faults.stream_reject import StreamReject
 from chaosflow.faults.stream_stall import StreamStall
+from chaosflow.faults.stream_truncate import StreamTruncate
 
 
 @pytest.mark.parametrize(
@@ -25,6 +32,16 @@ from chaosflow.faults.stream_stall import StreamStall
         (ProxyBandwidth, {"rate_kbytes_per_s": 0}, "greater than 0"),
         (ProxyBandwidth, {}, "Field required"),
         (StreamStall, {"after_events": 0}, "greater than or equal to 1"),
+        (StreamStall, {"count": 0}, "greater than or equal to 1"),
+        (StreamStall, {"path": ""}, "at least 1 character"),
+        (StreamReject, {"burst_ms": 5}, "give both, or neither"),
+        (StreamReject, {"status": 200}, "greater than or equal to 400"),
+        (StreamCoalesce, {"events": 1}, "greater than or equal to 2"),
+        (StreamTruncate, {"ending": "soft"}, "'clean', 'cut' or 'reset'"),
+        (ProxySlicer, {"average_bytes": 5, "variation_bytes": 5}, "a piece has at least one byte"),
+        (ProxyTimeout, {"after_ms": 0}, "greater than 0"),
+        (ProxyLimitData, {}, "Field required"),
+        (ProxyDown, {"for_ms": 5}, "Extra inputs"),
         (HostCpuQuota, {"percent": 0}, "greater than 0"),
         (HostCpuQuota, {"percent": 1, "period_us": 10_000}, "the kernel's least is 1000 µs"),
         (ProcessKill, {"signal": "STOP"}, "KILL"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chaosflow.core.sample import Outcome, RequestRecord
+from chaosflow.core.sample import Outcome
 from chaosflow.load.exchange import Exchange
+from chaosflow.load.record import StreamRecord
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -16,7 +17,7 @@ def chunk(*events: bytes) -> bytes:
 
 
 ROLE = b'{"choices":[{"delta":{"role":"assistant","content":""}}]}'
-A = b'{"choices":[{"delta":{"content":"a"}}]}'
+A = b'{"choices":[{"delta":{"content":"alpha"}}]}'
 FINISH = b'{"choices":[{"delta":{},"finish_reason":"length"}]}'
 USAGE = b'{"choices":[],"usage":{"completion_tokens":5}}'
 DONE = b"[DONE]"
@@ -27,7 +28,7 @@ class Wire:
     """An exchange fed with reads 10 ns apart, the first at 110."""
 
     def __init__(self, *, retry_silence: bool = False) -> None:
-        self.record = RequestRecord(0, 100, fire_ns=100, sent_ns=100)
+        self.record = StreamRecord(0, 100, fire_ns=100, sent_ns=100)
         self.resolutions = 0
         self.exchange = Exchange(self.record, self._count, retry_silence=retry_silence)
         self.now_ns = 100
@@ -133,6 +134,11 @@ def test_usage_chunk_after_the_finish_and_data_after_done() -> None:
     wire = Wire().read(HEAD + chunk(A, FINISH, USAGE, DONE)).read(chunk(A, b"{broken") + END)
     assert (wire.record.outcome, wire.record.tokens, len(wire.record.event_ns)) == (Outcome.OK, 5, 1)
     assert wire.exchange.message_complete
+
+
+def test_tokens_after_done_are_not_counted() -> None:
+    wire = Wire().read(HEAD + chunk(A)).read(chunk(A)).read(chunk(A, DONE)).read(chunk(A)).read(chunk(A))
+    assert (wire.record.outcome, wire.record.tokens, len(wire.record.event_ns)) == (Outcome.OK, 3, 3)
 
 
 def test_identity_body_that_ends_with_the_connection() -> None:

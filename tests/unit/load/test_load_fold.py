@@ -173,7 +173,7 @@ def test_a_cancelled_request_is_censored_unless_it_had_exceeded() -> None:
     bench.request(100, [150], 250, Outcome.CANCELLED)
     bench.request(100, [], 450, Outcome.CANCELLED)
     bench.fold(1_000)
-    assert bench.total(TTFT) == all_bad(1)
+    assert bench.total(TTFT) == Cell(2, 1, 1, 1, 1)  # the first token that came is known all the same
     assert bench.total(E2E).n == 0
     assert bench.total(ERRORS).n == 0
     assert bench.store.outcomes == {("baseline", "cancelled"): 2}

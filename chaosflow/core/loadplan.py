@@ -1,0 +1,270 @@
+"""What Locust sends: arrivals, lengths, conversations, limits. Typed; nothing here reads files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_serializer, model_validator
+
+from chaosflow.core.fields import Model, Seconds, Share
+from chaosflow.core.tracefile import read_trace
+
+MAX_RATE_PER_S = 100_000
+
+
+class Stage(Model):
+    """A change of the rate. Stages follow each other from the start of the load; the last rate stays."""
+
+    duration: Seconds
+    rate_per_s: float = Field(ge=0, le=MAX_RATE_PER_S)
+    ramp: bool = False
+    """True: move there evenly over ``duration``; false: jump there, and stay for ``duration``."""
+
+
+class _RatedArrival(Model):
+    rate_per_s: float = Field(gt=0, le=MAX_RATE_PER_S)
+    stages: list[Stage] = Field([])
+
+    @property
+    def steady_rate_per_s(self) -> float | None:
+        """The rate, where it is the same all the time and its scatter at most that of a Poisson process."""
+        return None if self.stages else self.rate_per_s
+
+
+class PoissonArrival(_RatedArrival):
+    kind: Literal["poisson"]
+
+
+class ConstantArrival(_RatedArrival):
+    kind: Literal["constant"]
+
+
+class GammaArrival(_RatedArrival):
+    """Gaps from a gamma distribution."""
+
+    kind: Literal["gamma"]
+    cv: float = Field(gt=0, le=100)
+    """Coefficient of variation of the gaps: 1 is Poisson, more comes in bursts, less is more even."""
+
+    @property
+    def steady_rate_per_s(self) -> float | None:
+        return super().steady_rate_per_s if self.cv <= 1 else None
+
+
+class ClosedArrival(Model):
+    kind: Literal["closed"]
+    users: int = Field(ge=1, le=100_000)
+    """Requests kept under way at once."""
+    think_time: Seconds = 0.0
+    """Pause of a user between the end of one request and the next."""
+
+    @property
+    def steady_rate_per_s(self) -> None:
+        return None
+
+
+class TraceArrival(Model):
+    """Recorded traffic, replayed (chaosflow.core.tracefile)."""
+
+    kind: Literal["trace"]
+    file: str = Field(min_length=1)
+    speed: float = Field(1.0, gt=0, le=1e6)
+    """2 = twice as fast."""
+    repeat: bool = False
+    """Begin again when it has ended; otherwise the load ends with it."""
+    max_prompt_tokens: int | None = Field(None, ge=1)
+    """Longer prompts are cut to that."""
+    max_output_tokens: int | None = Field(None, ge=1)
+
+    @property
+    def rate_per_s(self) -> float:
+        """Mean rate over the whole trace. Reads the file; raises UsageError."""
+        rows = read_trace(self.file)
+        return self.speed * len(rows) / max(1.0, rows[-1].at_s)
+
+    @property
+    def steady_rate_per_s(self) -> None:
+        return None
+
+
+RatedArrival = PoissonArrival | ConstantArrival | GammaArrival
+OpenArrival = RatedArrival | TraceArrival
+Arrival = Annotated[OpenArrival | ClosedArrival, Field(discriminator="kind")]
+
+
+class FixedLength(Model):
+    kind: Literal["fixed"]
+    tokens: int = Field(ge=1)
+
+    @property
+    def mean_tokens(self) -> float:
+        return self.tokens
+
+    @model_serializer
+    def _as_number(self) -> int:
+        return self.tokens
+
+
+class UniformLength(Model):
+    kind: Literal["uniform"]
+    min: int = Field(ge=1)
+    max: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}")
+        return self
+
+    @property
+    def mean_tokens(self) -> float:
+        return (self.min + self.max) / 2
+
+
+class _SpreadLength(Model):
+    mean: float = Field(ge=1)
+    sd: float = Field(ge=0)
+    min: int = Field(1, ge=1)
+    max: int | None = Field(None, ge=1)
+    """What falls outside is set to the bound."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        top = self.max if self.max is not None else float("inf")
+        if not self.min <= self.mean <= top:
+            raise ValueError(f"mean {self.mean:g} is not between min {self.min} and max {top:g}")
+        return self
+
+    @property
+    def mean_tokens(self) -> float:
+        return self.mean
+
+
+class NormalLength(_SpreadLength):
+    kind: Literal["normal"]
+
+
+class LognormalLength(_SpreadLength):
+    """``mean`` and ``sd`` are those of the tokens, not of their logarithm."""
+
+    kind: Literal["lognormal"]
+
+
+def _fixed(value: object) -> object:
+    return value if isinstance(value, dict | Model) else {"kind": "fixed", "tokens": value}
+
+
+def _also_a_number(schema: dict[str, Any]) -> None:
+    inner = {key: schema.pop(key) for key in list(schema) if key not in ("title", "description", "default")}
+    schema["anyOf"] = [{"type": "integer", "minimum": 1}, inner]
+
+
+Length = Annotated[
+    FixedLength | UniformLength | NormalLength | LognormalLength,
+    Field(discriminator="kind"),
+    BeforeValidator(_fixed),
+]
+"""How many tokens: a number, or a distribution."""
+
+
+class Sessions(Model):
+    """Conversations: each turn sends all that was said before, so that prompts share prefixes."""
+
+    turns: int = Field(ge=2, le=1000)
+    think_time: Seconds = 5.0
+    """Mean time from the start of one turn to that of the next (open arrivals); drawn from 0.5 to 1.5 of it."""
+
+
+class ClientAborts(Model):
+    """Clients that hang up in mid-stream. Such a request is ``cancelled``: neither good nor bad."""
+
+    share: Share
+    """Of all requests."""
+    after_tokens: int | None = Field(None, ge=1)
+    after: Seconds | None = None
+    """Neither given: somewhere within the answer."""
+
+    @model_validator(mode="after")
+    def _one_moment(self) -> Self:
+        if self.after_tokens is not None and self.after is not None:
+            raise ValueError("give only one of after_tokens, after")
+        return self
+
+
+class LoadPlan(Model):
+    """What Locust sends."""
+
+    arrival: Arrival
+    prompt_length: Length = Field(
+        FixedLength(kind="fixed", tokens=256), alias="prompt_tokens", json_schema_extra=_also_a_number
+    )
+    output_length: Length = Field(
+        FixedLength(kind="fixed", tokens=64), alias="output_tokens", json_schema_extra=_also_a_number
+    )
+    shared_prefix_tokens: int = Field(0, ge=0)
+    """The same text before every prompt: a system prompt."""
+    prompts_file: str | None = None
+    """JSON lines with ``prompt`` or ``messages``, and perhaps ``output_tokens`` and ``deadline_s``; used in turn."""
+    tokenizer: str | None = None
+    """A ``tokenizer.json``: prompts of exact length, and tokens counted where the server sends no usage."""
+    sessions: Sessions | None = None
+    aborts: ClientAborts | None = None
+    endpoint: Literal["chat", "completions"] = "chat"
+    ignore_eos: bool = False
+    """Ask for all output tokens; an answer that is shorter is then not complete."""
+    workers: int = Field(1, ge=0, le=64)
+    """Locust worker processes on this machine."""
+    remote_workers: int = Field(0, ge=0, le=64)
+    """Workers that join from other machines (``chaosflow worker --master HOST``)."""
+    listen: str = Field("", pattern=r"^(\[[0-9a-fA-F:]+\]|[^:\[\]]*)(:\d{1,5})?$")
+    """Where they find this one: ``ADDRESS:PORT``, default port 5557."""
+    deadline: Seconds = 60.0
+    """A request that takes longer has failed."""
+    connect_timeout: Seconds = 10.0
+    idle_timeout: Seconds | None = None
+    """A stream that is silent for so long has failed; default: only the deadline counts."""
+    unix_socket: str | None = None
+    """Connect here instead of to the target's host and port."""
+    max_in_flight: int = Field(4096, ge=1)
+    """Per worker; reaching it makes the run invalid, never a silent cap."""
+    max_requests: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(None, ge=1)
+    headers: dict[str, str] = Field({})
+    extra_body: dict[str, Any] = Field({})
+    """Further fields of the request body, e.g. ``{temperature: 0}``."""
+    locustfile: str | None = None
+    """A Locust file whose StreamingUsers are the users of a closed load."""
+    web_ui_port: int | None = Field(None, ge=1, le=65535)
+    """Locust's own web page, on this machine only; for looking at."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Mean length of what is newly asked, in tokens."""
+        return round(self.prompt_length.mean_tokens)
+
+    @property
+    def output_tokens(self) -> int:
+        """Mean length of an answer, in tokens."""
+        return round(self.output_length.mean_tokens)
+
+    @property
+    def all_workers(self) -> int:
+        return self.workers + self.remote_workers
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.all_workers < 1:
+            raise ValueError("workers and remote_workers are both 0: nobody would send anything")
+        if self.remote_workers and not self.listen:
+            raise ValueError("remote_workers needs 'listen': the address on which this machine is reached")
+        if self.prompts_file and self.sessions:
+            raise ValueError("give only one of prompts_file, sessions")
+        if self.prompts_file and isinstance(self.arrival, TraceArrival):
+            raise ValueError("a trace says how long its prompts are: remove prompts_file")
+        if self.sessions and isinstance(self.arrival, TraceArrival):
+            raise ValueError("a trace holds its own sessions: remove sessions")
+        if self.locustfile and not isinstance(self.arrival, ClosedArrival):
+            raise ValueError(
+                "locustfile: its users are those of a closed load; write 'arrival: {kind: closed, …}'"
+            )
+        return self

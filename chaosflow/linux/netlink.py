@@ -1,0 +1,253 @@
+"""A netlink socket inside one network namespace: requests with acknowledgements, and dumps (netlink(7)).
+
+Written out by hand since pyroute2 cannot say half of what netem knows (distributions, loss models, slots,
+64-bit times), forks a helper for a foreign namespace, and takes longer to encode than a fault may take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+from chaosflow.linux.netns import CLONE_NEWNET
+
+T = TypeVar("T")
+
+ROUTE, SOCK_DIAG, NETFILTER = 0, 4, 12
+"""Netlink families (<linux/netlink.h>)."""
+REQUEST, ACK, ECHO = 0x1, 0x4, 0x8
+REPLACE, EXCL, CREATE, APPEND = 0x100, 0x200, 0x400, 0x800
+DUMP = 0x300
+NESTED = 0x8000
+
+_HEADER = struct.Struct("=IHHII")
+_SOL_NETLINK, _CAP_ACK, _EXT_ACK = 270, 10, 11
+_ERROR, _DONE = 2, 3
+_ACK_TLVS = 0x200
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
+_BUFFER_BYTES = 1 << 22
+_SEND_BYTES = 1 << 16
+_TIMEOUT_S = 10.0
+
+
+class NetlinkError(OSError):
+    """The kernel refused; ``strerror`` holds its own words where it gave any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One request: its type, its flags beside REQUEST, and its body."""
+
+    type: int
+    flags: int
+    body: bytes
+
+
+def attr(kind: int, payload: bytes) -> bytes:
+    """One attribute, padded to 4 bytes."""
+    return struct.pack("=HH", 4 + len(payload), kind) + payload + b"\0" * (-len(payload) % 4)
+
+
+def nest(kind: int, *inner: bytes) -> bytes:
+    """An attribute made of attributes."""
+    return attr(kind | NESTED, b"".join(inner))
+
+
+def text(kind: int, value: str) -> bytes:
+    return attr(kind, value.encode() + b"\0")
+
+
+def u32(kind: int, value: int) -> bytes:
+    return attr(kind, struct.pack("=I", value))
+
+
+def attrs(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The attributes in ``data``, without the flags in their types."""
+    at = 0
+    while at + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, at)
+        if length < 4:
+            return
+        yield kind & 0x3FFF, data[at + 4 : at + length]
+        at += (length + 3) & ~3
+
+
+def attr_map(data: bytes) -> dict[int, bytes]:
+    return dict(attrs(data))
+
+
+def call_inside(netns_fd: int | None, function: Callable[[], T]) -> T:
+    """Run a short function in that network namespace; the calling thread stays where it is.
+
+    Sockets made there stay there. None: in our own namespace, in this thread.
+    """
+    if netns_fd is None:
+        return function()
+    result: list[T] = []
+    trouble: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.setns(netns_fd, CLONE_NEWNET):
+                code = ctypes.get_errno()
+                raise OSError(code, f"cannot enter the network namespace: {os.strerror(code)}")
+            result.append(function())
+        except BaseException as e:
+            trouble.append(e)
+
+    thread = threading.Thread(target=work, name="in-netns")
+    thread.start()
+    thread.join()
+    if trouble:
+        raise trouble[0]
+    return result[0]
+
+
+class Netlink:
+    """One socket; blocking, for use from one thread at a time. Close it, or use ``with``."""
+
+    def __init__(self, family: int, netns_fd: int | None = None) -> None:
+        self._socket = call_inside(netns_fd, lambda: _open(family))
+        self._sequence = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def request(self, *messages: Message, tolerate: Sequence[int] = ()) -> None:
+        """Send them and wait for every answer; raises NetlinkError at the first refusal.
+
+        Those behind a refused one have been carried out all the same. ``tolerate``: error numbers that
+        are as good as success.
+        """
+        refused: NetlinkError | None = None
+        for batch in _batches(messages):
+            first = self._sequence + 1
+            self._send(batch, ACK)
+            for sequence, error in self._acks(first, len(batch)):
+                if error is not None and error.errno not in tolerate and refused is None:
+                    refused = error
+                    refused.args = (*refused.args, sequence)
+        if refused:
+            raise refused
+
+    def transaction(self, begin: Message, messages: Sequence[Message], end: Message) -> None:
+        """A netfilter batch: all or nothing."""
+        first = self._sequence + 1
+        data = self._pack(begin, 0)
+        data += b"".join(self._pack(m, ACK) for m in messages)
+        self._socket.send(data + self._pack(end, 0))
+        refused = None
+        for _, error in self._acks(first, len(messages), also=(first, first + len(messages) + 1)):
+            if error is not None and refused is None:
+                refused = error
+        if refused:
+            raise refused
+
+    def ask(self, message: Message) -> list[tuple[int, bytes]]:
+        """The answers to a get or a dump: (message type, body), in order."""
+        self._send([message], ACK if message.flags & DUMP != DUMP else 0)
+        found: list[tuple[int, bytes]] = []
+        while True:
+            for kind, _, sequence, body in self._receive():
+                if sequence != self._sequence:
+                    continue
+                if kind == _ERROR:
+                    if error := _error(body, capped=True):
+                        raise error
+                    return found
+                if kind == _DONE:
+                    return found
+                found.append((kind, body))
+
+    def _send(self, messages: Sequence[Message], flags: int) -> None:
+        self._socket.send(b"".join(self._pack(m, flags) for m in messages))
+
+    def _pack(self, message: Message, flags: int) -> bytes:
+        self._sequence += 1
+        body = message.body + b"\0" * (-len(message.body) % 4)
+        header = _HEADER.pack(
+            16 + len(body), message.type, message.flags | flags | REQUEST, self._sequence, 0
+        )
+        return header + body
+
+    def _acks(
+        self, first: int, count: int, also: Sequence[int] = ()
+    ) -> Iterator[tuple[int, NetlinkError | None]]:
+        seen: set[int] = set()
+        while len(seen) < count:
+            for kind, flags, sequence, body in self._receive():
+                if kind != _ERROR or sequence < first or sequence in seen:
+                    continue
+                error = _error(body, capped=True, tlvs=bool(flags & _ACK_TLVS))
+                if sequence in also:  # the begin or end of a batch that was refused as a whole
+                    if error:
+                        yield sequence - first, error
+                        return
+                    continue
+                seen.add(sequence)
+                yield sequence - first, error
+
+    def _receive(self) -> Iterator[tuple[int, int, int, bytes]]:
+        data = self._socket.recv(1 << 18)
+        at = 0
+        while at + 16 <= len(data):
+            length, kind, flags, sequence, _ = _HEADER.unpack_from(data, at)
+            yield kind, flags, sequence, data[at + 16 : at + length]
+            at += (length + 3) & ~3
+
+
+def _open(family: int) -> socket.socket:
+    sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, family)
+    try:
+        sock.settimeout(_TIMEOUT_S)
+        for option in (_SO_SNDBUFFORCE, _SO_RCVBUFFORCE):
+            with contextlib.suppress(PermissionError):  # without CAP_NET_ADMIN the default size must do
+                sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
+        sock.setsockopt(_SOL_NETLINK, _CAP_ACK, 1)
+        sock.setsockopt(_SOL_NETLINK, _EXT_ACK, 1)
+        sock.bind((0, 0))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _batches(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    batch: list[Message] = []
+    size = 0
+    for message in messages:
+        length = 20 + len(message.body)
+        if batch and size + length > _SEND_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
+        size += length
+    if batch:
+        yield batch
+
+
+def _error(body: bytes, *, capped: bool, tlvs: bool = True) -> NetlinkError | None:
+    (code,) = struct.unpack_from("=i", body)
+    if code == 0:
+        return None
+    words = ""
+    if tlvs and capped and len(body) > 20:  # behind the error and the header of what was refused
+        words = attr_map(body[20:]).get(1, b"").rstrip(b"\0").decode(errors="replace")
+    return NetlinkError(-code, os.strerror(-code) + (f": {words}" if words else ""))
