@@ -80,6 +80,12 @@ class FaultAtom(BaseModel, ABC):
     needs_proxy: ClassVar[bool] = False
     undone_by: ClassVar[str] = "chaosflow heal"
     """How a person undoes it by hand, for the dry run; the Undo holds the exact command."""
+    acts_on: ClassVar[str] = ""
+    """For docs/faults.md: what it touches."""
+    requires: ClassVar[str] = ""
+    """For docs/faults.md: privilege, module, device."""
+    cannot: ClassVar[str] = ""
+    """For docs/faults.md: what it cannot do or express."""
     silences_target: ClassVar[bool] = False
     """While it acts the target cannot answer, so its health is not asked (a pause, a kill)."""
 

@@ -14,6 +14,7 @@ from chaosflow.core.registry import Registry
 from chaosflow.orchestrator.own import OwnHelpers, reverter
 
 ATTEMPTS = 5
+LOCK_SETTLES_S = 0.2
 ATTEMPT_WITHIN_S = 10.0
 """A helper that hangs must not hold up what else is to be undone."""
 
@@ -31,20 +32,24 @@ class Healed:
 async def heal_all(atoms: Registry[FaultAtom]) -> Healed:
     """Undo everything that runs which are no longer alive left behind. Leaves live runs alone."""
     healed = Healed()
-    for folder in journal_folders():
-        await heal_folder(folder, atoms, healed)
+    locked = [folder for folder in journal_folders() if not await heal_folder(folder, atoms, healed)]
+    if locked:
+        # a helper that was forked just before a kill -9 holds the lock until its exec: not a live run
+        await asyncio.sleep(LOCK_SETTLES_S)
+        for folder in locked:
+            await heal_folder(folder, atoms, healed)
     return healed
 
 
 async def heal_folder(folder: Path, atoms: Registry[FaultAtom], healed: Healed) -> bool:
-    """Undo one run's leftovers; False when its run is alive (the lock is held) or the folder is gone."""
+    """Undo one run's leftovers; False when its run is alive (the lock is held) or the journal is gone."""
     try:
         journal = Journal.open_abandoned(folder)
     except (OSError, ChaosflowError) as e:
         healed.reasons.append(
             f"{folder}: {e}; look at it, undo by hand what it tells, then remove the folder"
         )
-        return False
+        return True
     if journal is None:
         return False
     healed.runs.append(folder.name)
