@@ -6,6 +6,7 @@ FULL := .venv/.installed-full
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST ?= $(BIN)/python -m pytest
 ARGS ?=
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-full test-guest check bench bench-long system-packages
@@ -24,7 +25,7 @@ demo: $(BASE)
 	$(BIN)/chaosflow run quickstart
 
 test: $(FULL) system-packages
-	$(PYTEST) -m "not guest and not vllm and not soak" $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not guest and not vllm and not soak" $(ARGS)
 
 test-full: $(FULL) system-packages
 	$(PYTEST) -m "not soak" $(ARGS)

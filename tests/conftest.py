@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator
 
 import pytest
@@ -11,6 +12,32 @@ from hypothesis import settings
 # the same examples on every machine: a test that fails by chance teaches nobody
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+
+_LONGEST_FIRST = (
+    "net/test_net_guest",
+    "run/test_run_undo",
+    "run/test_run_verdicts",
+    "run/test_run_bad",
+    "targets/",
+    "contract",
+)
+"""Parts of paths whose tests mostly wait: begun first, they pass beside the others."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker takes a whole file, and of the contract tests a whole family; the longest begin first."""
+
+    def place(item: pytest.Item) -> int:
+        return next((i for i, part in enumerate(_LONGEST_FIRST) if part in item.nodeid), len(_LONGEST_FIRST))
+
+    items.sort(key=place)
+    for item in items:
+        group = item.nodeid.partition("::")[0]
+        if "/contract/" in group and (kind := re.search(r"\[(\w+)\.", item.nodeid)):
+            group += kind[1]
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(wrapper=True)
