@@ -33,6 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((i for i, part in enumerate(_LONGEST_FIRST) if part in item.nodeid), len(_LONGEST_FIRST))
 
     items.sort(key=place)
+    if not items or not items[0].config.pluginmanager.hasplugin("xdist"):
+        return
     for item in items:
         group = item.nodeid.partition("::")[0]
         if "/contract/" in group and (kind := re.search(r"\[(\w+)\.", item.nodeid)):

@@ -8,6 +8,7 @@ anybody's children.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -121,8 +122,8 @@ def by_pid(pid: int) -> tuple[ProcessRef, ...]:
 def by_pid_file(path: str) -> tuple[ProcessRef, ...]:
     """The process whose pid is the first word of a file; refused if it started after the file was written."""
     try:
-        text = Path(path).read_text()
-        pid = int(text.split()[0])
+        with Path(path).open("rb") as file:
+            pid = int(file.read(64).split()[0])  # whatever the path names, it is not read to its end
     except OSError as e:
         raise CapabilityError(
             f"process: pid_file {path}", f"cannot be read ({e.strerror})", "start the target first"
@@ -169,19 +170,40 @@ def _below_mounts(folder: str) -> Iterator[Path]:
         yield from (controller / folder for controller in sorted(base.iterdir()) if controller.is_dir())
 
 
+_RUNTIME_SCOPE = re.compile(r"^(?:docker|libpod|crio|cri-containerd|nerdctl)-([0-9a-f]{12,})\.scope$")
+SHORT_ID = 12
+"""Hex digits of a container id as the runtimes print it; fewer could be anybody's."""
+
+
 def by_container(name: str) -> tuple[ProcessRef, ...]:
-    """The roots among the processes in whose cgroup path a part holds this container id or name."""
+    """The roots among the processes of the one container with this id (12 digits or more) or name.
 
-    def inside(pid: int) -> bool:
-        return any(name in part for part in _read(Path(f"/proc/{pid}/cgroup")).replace("\n", "/").split("/"))
-
-    found = [pid for pid in pids() if inside(pid)]
+    A whole part of their cgroup path must be it (``web-1``, ``web-1.scope``, ``docker-<id>.scope``): a
+    name that another contains must not stop the other. CapabilityError when none or several match.
+    """
+    found: dict[str, list[int]] = {}
+    for pid in pids():
+        for line in _read(Path(f"/proc/{pid}/cgroup")).splitlines():
+            for part in line.split(":", 2)[-1].split("/"):
+                if _names_container(part, name):
+                    found.setdefault(part, []).append(pid)
+    thing = f"process: container {name}"
+    if len(found) > 1:
+        raise CapabilityError(thing, f"several match: {', '.join(sorted(found))}", "give the whole id")
     return _or_none(
-        roots_of(found),
-        f"process: container {name}",
-        "no process has it in its cgroup path",
+        roots_of({pid for members in found.values() for pid in members}),
+        thing,
+        "no process has it as a part of its cgroup path",
         "give the container's id (docker inspect -f '{{.Id}}' NAME)",
     )
+
+
+def _names_container(part: str, name: str) -> bool:
+    if part in (name, f"{name}.scope", f"{name}.service"):
+        return bool(name)
+    scope = _RUNTIME_SCOPE.match(part)
+    identity = scope[1] if scope else part if re.fullmatch(r"[0-9a-f]{32,}", part) else ""
+    return len(name) >= SHORT_ID and identity.startswith(name)
 
 
 def by_listen_port(port: int) -> tuple[ProcessRef, ...]:

@@ -131,3 +131,26 @@ def test_a_signal_hits_that_very_process_or_none() -> None:
 
 def test_our_own_ancestors_are_known() -> None:
     assert {os.getpid(), os.getppid()} <= procs.ourselves()
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "matches"),
+    [
+        ("web-1", "web-1", True),
+        ("web-1.scope", "web-1", True),
+        ("web-1-backup", "web-1", False),
+        ("docker-" + "a1b2c3d4e5f6" * 5 + ".scope", "a1b2c3d4e5f6", True),
+        ("docker-" + "a1b2c3d4e5f6" * 5 + ".scope", "a1b2c3", False),
+        ("a1b2c3d4e5f6" * 5, "a1b2c3d4e5f6", True),
+        ("cpu", "cpu", True),
+        ("", "", False),
+    ],
+)
+def test_a_container_is_a_whole_part_of_the_path(part: str, name: str, matches: bool) -> None:
+    """A name that another contains stopped a stranger's processes."""
+    assert procs._names_container(part, name) is matches
+
+
+def test_a_pid_file_that_never_ends_is_not_read_to_its_end() -> None:
+    with pytest.raises(CapabilityError, match="holds no pid"):
+        procs.by_pid_file("/dev/zero")
