@@ -97,7 +97,7 @@ def test_pid_files(tmp_path: Path) -> None:
 
 
 def test_a_containers_name_is_searched_in_cgroup_paths() -> None:
-    with pytest.raises(CapabilityError, match="no process has it in its cgroup path"):
+    with pytest.raises(CapabilityError, match="no process has it as a part of its cgroup path"):
         procs.by_container("no-such-container-0123456789")
 
 
