@@ -3,8 +3,8 @@ an exact schedule. Every figure stands beside a plain Locust user's or a raw asy
 
     bench_fidelity.py [PART …]     parts: times speed burst cpu rate many memory (the last: bench-long only)
 
-The machine's other work disturbs every figure: each is the median of several runs, the best run beside it, and the load
-average at the end of each part is printed. bench/rivals.sh adds AIPerf and inference-perf.
+The machine's other work disturbs every figure: each is the median of several runs, the best run beside it, and the
+load average at the end of each part is printed. bench/rivals.sh adds AIPerf and inference-perf.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def times(folder: Path, binary: Path) -> None:
         }
         for name, client in clients.items():
             errors: list[tuple[float, float, float]] = []
-            shares = []
+            shares, late = [], []
             for _ in range(REPEATS if name == "chaosflow" else 1 if streams == 1 else 2):
                 with truth_server(binary, TTFT_MS, GAP_MS, TOKENS) as port:
                     found = client(port)
@@ -69,9 +69,11 @@ def times(folder: Path, binary: Path) -> None:
                     )
                 )
                 shares.append(found.interval_share)
+                late.append(true["lateness_us"]["p99"] / 1e3)
             ours = name == "chaosflow"
             note = f"{statistics.median(shares):.2%} interval stamps" if ours else ""
-            show(f"TTFT mean error, {streams} streams", name, [e[0] for e in errors], unit="ms")
+            server = f"server itself late by {statistics.median(late):.1f} ms (P99)"
+            show(f"TTFT mean error, {streams} streams", name, [e[0] for e in errors], "", "ms", server)
             show(
                 f"TTFT P99 error, {streams} streams", name, [e[1] for e in errors], must if ours else "", "ms"
             )

@@ -48,6 +48,8 @@ class LoadOrder(BaseModel):
     stall_limit_s: float = 1.0
     records_dir: str
     """Folder for raw records, one ``records-<worker>.jsonl.gz`` a worker."""
+    secrets: list[str] = []
+    """Replaced by ``***`` in the raw records: a server may send back what it was sent."""
     files: dict[str, str] = {}
     """Text of files that the plan names, by path, for workers on other machines; empty = read them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_serializer, model_validator
@@ -10,6 +11,11 @@ from chaosflow.core.fields import Model, Seconds, Share
 from chaosflow.core.tracefile import read_trace
 
 MAX_RATE_PER_S = 100_000
+MAX_TOKENS = 10_000_000
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
+_OUR_HEADERS = ("content-length", "transfer-encoding", "host")
 
 
 class Stage(Model):
@@ -94,7 +100,7 @@ Arrival = Annotated[OpenArrival | ClosedArrival, Field(discriminator="kind")]
 
 class FixedLength(Model):
     kind: Literal["fixed"]
-    tokens: int = Field(ge=1)
+    tokens: int = Field(ge=1, le=MAX_TOKENS)
 
     @property
     def mean_tokens(self) -> float:
@@ -107,8 +113,8 @@ class FixedLength(Model):
 
 class UniformLength(Model):
     kind: Literal["uniform"]
-    min: int = Field(ge=1)
-    max: int = Field(ge=1)
+    min: int = Field(ge=1, le=MAX_TOKENS)
+    max: int = Field(ge=1, le=MAX_TOKENS)
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -122,7 +128,7 @@ class UniformLength(Model):
 
 
 class _SpreadLength(Model):
-    mean: float = Field(ge=1)
+    mean: float = Field(ge=1, le=MAX_TOKENS)
     sd: float = Field(ge=0)
     min: int = Field(1, ge=1)
     max: int | None = Field(None, ge=1)
@@ -252,6 +258,19 @@ class LoadPlan(Model):
         return self.workers + self.remote_workers
 
     @model_validator(mode="after")
+    def _can_be_sent(self) -> Self:
+        if not self.deadline:
+            raise ValueError("deadline: must be above 0, or every request fails")
+        for name, value in self.headers.items():
+            if not _HEADER_NAME.fullmatch(name) or any(c in value for c in "\r\n\0"):
+                raise ValueError(f"headers: {name!r} cannot be sent: a name is one word, a value one line")
+            if name.lower() in _OUR_HEADERS:
+                raise ValueError(f"headers: {name} is set by ChaosFlow itself")
+        if _has_huge_integer(self.extra_body):
+            raise ValueError("extra_body: holds an integer of more than 64 bits, which no server reads")
+        return self
+
+    @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.all_workers < 1:
             raise ValueError("workers and remote_workers are both 0: nobody would send anything")
@@ -268,3 +287,11 @@ class LoadPlan(Model):
                 "locustfile: its users are those of a closed load; write 'arrival: {kind: closed, …}'"
             )
         return self
+
+
+def _has_huge_integer(data: object) -> bool:
+    if isinstance(data, dict):
+        return any(_has_huge_integer(value) for value in data.values())
+    if isinstance(data, list):
+        return any(_has_huge_integer(value) for value in data)
+    return isinstance(data, int) and not -(2**63) <= data < 2**63

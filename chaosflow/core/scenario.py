@@ -118,7 +118,9 @@ class TargetSpec(Model):
         elif not self.url or not self.url.startswith(("http://", "https://")):
             raise ValueError(f"url {self.url!r}: must start with http:// or https://")
         elif "@" in self.url.split("/")[2] or any(not c.isprintable() for c in self.url):
-            raise ValueError("url: holds credentials or control characters, which are not sent; use api_key or headers")
+            raise ValueError(
+                "url: holds credentials or control characters, which are not sent; use api_key or headers"
+            )
         return self
 
 

@@ -67,6 +67,7 @@ class Session:
         self._order, self._worker = order, worker
         self._send, self._resolved, self._note = send, resolved, note
         self._gauges, self._environment = gauges, environment
+        self._secrets = [*order.secrets, api_key]
         self._maker = RequestMaker(order, api_key)
         writer = self._maker.writer
         self._client = StreamingClient(
@@ -117,7 +118,7 @@ class Session:
         objectives = [parse_objective(text) for text in self._order.objectives]
         self._folder = Folder(str(self._worker), objectives, self._order.fault_names, t0_ns)
         path = Path(self._order.records_dir) / f"records-{self._worker}.jsonl.gz"
-        self._records = RecordWriter(path, t0_ns)
+        self._records = RecordWriter(path, t0_ns, self._secrets)
         helpers = [gevent.spawn(f) for f in (self._fold_for_ever, self._health.watch_loop)]
         writing = gevent.spawn(self._write_records)
         sources = self._sources(t0_ns)

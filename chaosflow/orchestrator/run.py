@@ -94,7 +94,9 @@ class Run:
         await self._heal()
         rows = self._plan()
         self._make_folder()
-        stage = Stage(self.scenario, self.run_id, self._dir.path, self._dir.logs, self._say)
+        stage = Stage(
+            self.scenario, self.run_id, self._dir.path, self._dir.logs, self._say, self.loaded.secrets
+        )
         self._measure = Measurement(self.scenario, self.timeline)
         refused: UsageError | None = None
         try:

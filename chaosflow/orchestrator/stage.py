@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,9 +33,12 @@ ENGINE_PORT, PROXY_PORTS = 8000, (8001, 8002)
 class Stage:
     """Everything that is started for a run. ``up`` may fail half-way: ``down`` takes down what stands."""
 
-    def __init__(self, scenario: Scenario, run_id: str, run_dir: Path, logs: Path, say: Say) -> None:
+    def __init__(
+        self, scenario: Scenario, run_id: str, run_dir: Path, logs: Path, say: Say, secrets: Iterable[str]
+    ) -> None:
         self._scenario, self._run_id, self._run_dir, self._say = scenario, run_id, run_dir, say
         self._logs = logs
+        self._secrets = sorted(secrets)
         self._place = Place(run_id, logs)
         self._cgroup_folders: list[Path] = []
         self.not_undone: list[str] = []
@@ -163,6 +166,7 @@ class Stage:
             objectives=list(scenario.sla.objectives),
             fault_names=[step.name for step in scenario.faults],
             stall_limit_s=scenario.sla.stall_limit,
+            secrets=self._secrets,
             records_dir=str(self._run_dir / "records"),
         )
         await self.load.start(order, spec.api_key)
