@@ -163,9 +163,9 @@ class _Head:
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         for name, value in plan.headers.items():
-            _refuse_line_ends(name, value)
             headers = {k: v for k, v in headers.items() if k.lower() != name.lower()} | {name: value}
-        _refuse_line_ends("API key", api_key)
+        if any(c in api_key for c in "\r\n\0"):
+            raise UsageError("API key", "holds a line end", "take it out")
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self._bytes = f"POST {parts.path.rstrip('/')}{path} HTTP/1.1\r\n{lines}".encode()
 
@@ -178,8 +178,3 @@ def _words_of(content: Any) -> str:
         return content
     parts = content if isinstance(content, list) else []
     return " ".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
-
-
-def _refuse_line_ends(name: str, value: str) -> None:
-    if any(c in name + value for c in "\r\n\0"):
-        raise UsageError(f"header {name!r}", "holds a line end", "take it out")

@@ -53,9 +53,11 @@ def test_body_and_head_of_a_chat_request() -> None:
     assert b'"prompt":"' in completions
 
 
-def test_a_header_with_a_line_end_is_refused() -> None:
+def test_a_header_or_key_with_a_line_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="one line"):
+        order(headers={"x": "a\r\nHost: other"})
     with pytest.raises(UsageError, match="line end"):
-        RequestMaker(order(headers={"x": "a\r\nHost: other"}))
+        RequestMaker(order(), "key\r\nHost: other")
 
 
 def test_ignore_eos_is_asked_for_and_owed() -> None:
