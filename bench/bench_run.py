@@ -126,7 +126,8 @@ def leftovers(place: Path) -> list[str]:
         if marker in raw and (f"{RUN_VARIABLE}=".encode() in raw or b"chaosflow.watchdog" in line):
             found.append(f"process {process.pid}")
     ids = {p.name for p in (place / "runs").glob("*")}
-    return found + [str(p) for p in Path("/sys/fs/cgroup").glob("**/chaosflow/*") if p.name in ids]
+    mounts = (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*"))
+    return found + [str(m / "chaosflow" / i) for m in mounts for i in ids if (m / "chaosflow" / i).exists()]
 
 
 def kills(place: Path) -> None:

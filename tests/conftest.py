@@ -25,7 +25,6 @@ _LONGEST_FIRST = (
 """Parts of paths whose tests mostly wait: begun first, they pass beside the others."""
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One worker takes a whole file, and of the contract tests a whole family; the longest begin first."""
 

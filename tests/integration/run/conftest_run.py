@@ -130,7 +130,8 @@ class Place:
                 ):
                     found.append(f"watchdog {entry.name}")
         ids = {p.name for p in (self.top / "runs").glob("*")}
-        found += [f"cgroup {p}" for p in Path("/sys/fs/cgroup").glob("**/chaosflow/*") if p.name in ids]
+        for mount in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*")):
+            found += [f"cgroup {mount}/{i}" for i in ids if (mount / "chaosflow" / i).exists()]
         return found
 
     def wait_until_clean(self, within_s: float) -> tuple[float, list[str]]:
