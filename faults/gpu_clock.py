@@ -84,6 +84,7 @@ class GpuClock(FaultAtom):
                 "vgpu_state": None if path is None else str(path),
                 "device_id": self.device_id,
                 "expected_mhz": expected_mhz,
+                "asked_mhz": self.target_freq_mhz,
                 "prior_lock_mhz": self.prior_lock_mhz,
             },
             manual=manual,
@@ -136,7 +137,9 @@ def _look(undo: Undo) -> Effect:
         device = nvml.device(undo.state["device_id"])
         clock, busy = device.sm_clock_mhz(), device.utilization_percent()
         locked = nvml.simulated and bool(device.clock_event_reasons() & 0x2)
-    seen = f"{device.label} reads {clock} MHz at {busy} % load, {expected} wanted"
+    asked = undo.state.get("asked_mhz", expected)
+    nearest = f", the nearest to {asked} that it has" if abs(asked - expected) > _TOLERANCE_MHZ else ""
+    seen = f"{device.label} reads {clock} MHz at {busy} % load, {expected} wanted{nearest}"
     if not locked and busy == 0:
         return Effect(False, f"{seen}: idle, so a low clock proves nothing")
     at_target = abs(clock - expected) <= _TOLERANCE_MHZ
