@@ -36,6 +36,13 @@ _FINAL_S = 15.0
 """After the drain, how long to wait for the final batches."""
 
 
+_OPTIONS = Namespace(
+    enable_rebalancing=False,
+    **dict.fromkeys(("num_users", "spawn_rate", "run_time", "stats_history_enabled", "web_login")),
+)
+"""What Locust's runner and its web page look up."""
+
+
 class Dispatcher(User):
     """Stands for the workers' dispatcher: Locust places users by class name, one on each worker."""
 
@@ -78,9 +85,7 @@ class Master:
         self._running = False
         self._give_up_s = float("inf")
         Dispatcher.fixed_count = len(self._workers)
-        environment = Environment(
-            user_classes=[Dispatcher], parsed_options=Namespace(enable_rebalancing=False), stop_timeout=0
-        )
+        environment = Environment(user_classes=[Dispatcher], parsed_options=_OPTIONS, stop_timeout=0)
         self._host, port = _listen_address(plan.listen)
         self._runner: Any = environment.create_master_runner(self._host or "*", port)
         if plan.web_ui_port is not None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
+import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from load_orchestrator import LoadRun
@@ -96,3 +100,25 @@ def test_asking_for_it_is_what_imports_gevent() -> None:
     program = "import sys, chaosflow.load as load; assert 'gevent' not in sys.modules; load.StreamingUser"
     program += "; assert 'gevent' in sys.modules; assert load.StreamingUser.abstract"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_locusts_web_page_shows_the_load_of_a_run(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    plan = {"arrival": {"kind": "poisson", "rate_per_s": 20}, "web_ui_port": port}
+    with ScriptedServer() as server, LoadRun(tmp_path, server.url("good"), plan) as run:
+        run.start()
+        shown: dict[str, Any] = {}
+        for _ in range(20):
+            run.run_for(1)
+            with opener.open(f"http://127.0.0.1:{port}/stats/requests", timeout=10) as answer:
+                shown = json.load(answer)
+            total = shown["stats"][-1]
+            if total["num_requests"]:
+                break
+        with opener.open(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+            assert b"Locust" in answer.read()
+        assert run.stop() == 0
+    assert shown["state"] == "running"
+    assert (total["num_requests"] > 0, total["num_failures"]) == (True, 0)
