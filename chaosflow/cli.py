@@ -28,6 +28,7 @@ from chaosflow.core.template import init_text
 from chaosflow.core.units import printable
 from chaosflow.engine.infer.models import MODELS
 from chaosflow.gpu.specs import GPUS
+from chaosflow.load import query
 from chaosflow.orchestrator import plan as planning
 from chaosflow.orchestrator.catalogue import load_atoms, load_probes
 from chaosflow.orchestrator.guards import check_guards
@@ -247,6 +248,28 @@ def report(
     raise typer.Exit(result.exit_code)
 
 
+@app.command()
+def records(
+    run_folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run, or its id below --runs-dir.")
+    ],
+    where: Annotated[
+        list[str] | None, typer.Option(help="Condition, e.g. 'ttft > 200ms'. Repeatable.")
+    ] = None,
+    sort: Annotated[str, typer.Option(help="Field to sort by; -FIELD for descending.")] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Rows to show.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="All fields, one JSON object a line.")] = False,
+    runs_dir: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs"),
+) -> None:
+    """Look into the raw records of a run: which requests were slow, which failed."""
+    folder = run_folder if run_folder.is_dir() else runs_dir / run_folder
+    rows = query.run_query(folder, where or [], sort=sort, limit=limit)
+    if as_json:
+        sys.stdout.write("".join(orjson.dumps(row).decode() + "\n" for row in rows))
+    else:
+        out.print(query.table(rows), markup=False, highlight=False)
+
+
 _FORWARD = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
@@ -277,6 +300,13 @@ def vgpu() -> None:
     from chaosflow.gpu.__main__ import main as vgpu_main
 
     raise typer.Exit(vgpu_main(_own_arguments("vgpu")))
+
+
+@app.command(context_settings=_FORWARD, add_help_option=False)
+def worker() -> None:
+    """Join a run's load from another machine: worker --master HOST; --help shows its options."""
+    # a process of its own from the first line on: gevent must come before everything else
+    os.execv(sys.executable, [sys.executable, "-m", "chaosflow.load.remote", *_own_arguments("worker")])
 
 
 def _version(value: bool) -> None:

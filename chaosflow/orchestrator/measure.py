@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaosflow.core.clock import NS_PER_S
-from chaosflow.core.scenario import ClosedArrival, Scenario
+from chaosflow.core.scenario import Scenario
 from chaosflow.core.segments import SegmentMap
 from chaosflow.core.slo import AbortRule
 from chaosflow.core.slots import CellBatch, CellStore
@@ -154,7 +154,7 @@ class Measurement:
             faults=tuple(facts),
             limits=self.limits,
             arrival_kind=arrival.kind,
-            rate_per_s=None if isinstance(arrival, ClosedArrival) else arrival.rate_per_s,
+            rate_per_s=arrival.steady_rate_per_s,
             ended_ns=self.ended_ns or None,
             aborted=aborted,
             broken=tuple(broken),

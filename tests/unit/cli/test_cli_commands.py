@@ -109,3 +109,10 @@ def test_a_tool_sees_the_virtual_gpu_behind_the_real_binding(tmp_path: Path) -> 
     done = chaosflow("vgpu", str(tmp_path / "gpu"), "--gpu", "h200", "--", sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr
     assert "H200" in done.stdout
+
+
+@pytest.mark.slow
+def test_records_of_a_folder_without_any_are_named(tmp_path: Path) -> None:
+    done = chaosflow("records", str(tmp_path))
+    assert done.returncode == 2
+    assert "holds no records" in done.stderr
