@@ -149,7 +149,9 @@ def _phase_line(frame: Frame) -> RenderableType:
 
 def _bar(frame: Frame, total_s: float) -> RenderableType:
     done_s = max(0.0, total_s - frame.run_left_s)
-    return ProgressBar(total=total_s, completed=done_s, complete_style="cyan", finished_style="cyan")
+    line = Table.grid(expand=True)  # a bare bar does not end its line
+    line.add_row(ProgressBar(total=total_s, completed=done_s, complete_style="cyan", finished_style="cyan"))
+    return line
 
 
 def _figures(frame: Frame, width: int) -> tuple[RenderableType, int]:

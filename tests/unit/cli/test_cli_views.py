@@ -55,6 +55,8 @@ def test_every_figure_keeps_its_name_and_unit(width: int) -> None:
     assert all(len(line) <= width for line in lines)
     assert ("last minute" in text) is (width >= 110)
     assert text.count("TTFT") == 1
+    heading = next(line for line in lines if "last 10 s" in line)
+    assert "━" not in heading, "the bar has a line of its own"
     assert not any(line.strip("│ ").startswith("ms") for line in lines), "a unit on a line of its own"
 
 
