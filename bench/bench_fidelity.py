@@ -211,6 +211,8 @@ PARTS = {f.__name__: f for f in (times, speed, burst, cpu, rate, many)} | ({"mem
 
 
 def main(parts: list[str]) -> None:
+    if unknown := set(parts) - set(PARTS):
+        sys.exit(f"unknown part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     print(f"{'':<40}{'':<16}{'median':>12}{'best':>12} {'':<9} must")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
