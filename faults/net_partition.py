@@ -12,7 +12,6 @@ class NetPartition(DropFault):
     """A cut cable: no reset, no ICMP, only silence. ``side`` makes it one-way."""
 
     kind: ClassVar[str] = "net.partition"
-    silences_target: ClassVar[bool] = True
 
     def narrow(self, match: Match) -> Match:
         return match

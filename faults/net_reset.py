@@ -26,7 +26,6 @@ class NetReset(NetFault):
     """
 
     kind: ClassVar[str] = "net.reset"
-    silences_target: ClassVar[bool] = True
     undone_by: ClassVar[str] = "chaosflow heal, or nft delete table inet chaosflow-…"
 
     percent: float = Field(100.0, gt=0, le=100)

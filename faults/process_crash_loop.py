@@ -24,7 +24,6 @@ class ProcessCrashLoop(StressFault):
 
     kind: ClassVar[str] = "process.crash_loop"
     composes: ClassVar[bool] = False
-    silences_target: ClassVar[bool] = True
     acts_on: ClassVar[str] = "the target's processes, found again after each restart by a helper process"
     requires: ClassVar[str] = "the same user as the target, or root; a supervisor that restarts it"
     cannot: ClassVar[str] = (

@@ -26,7 +26,6 @@ class ProcessDrain(FaultAtom):
     kind: ClassVar[str] = "process.drain"
     reversible: ClassVar[bool] = False
     composes: ClassVar[bool] = True
-    silences_target: ClassVar[bool] = True
     acts_on: ClassVar[str] = "the target's processes"
     requires: ClassVar[str] = "the same user as the target, or root"
     cannot: ClassVar[str] = (

@@ -26,7 +26,6 @@ class ProcessKill(FaultAtom):
     kind: ClassVar[str] = "process.kill"
     reversible: ClassVar[bool] = False
     composes: ClassVar[bool] = True
-    silences_target: ClassVar[bool] = True
     acts_on: ClassVar[str] = "the target's processes"
     requires: ClassVar[str] = "the same user as the target, or root"
     cannot: ClassVar[str] = "A process that outlives the signal for `grace_s` = not confirmed"

@@ -38,7 +38,6 @@ class ProcessOom(FaultAtom):
     """
 
     kind: ClassVar[str] = "process.oom"
-    silences_target: ClassVar[bool] = True
     acts_on: ClassVar[str] = _memory.ACTS_ON
     requires: ClassVar[str] = NEEDS_CGROUP
     cannot: ClassVar[str] = (

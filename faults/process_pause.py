@@ -32,7 +32,6 @@ class ProcessPause(FaultAtom):
 
     kind: ClassVar[str] = "process.pause"
     aliases: ClassVar[tuple[str, ...]] = ("process.stop",)
-    silences_target: ClassVar[bool] = True
     acts_on: ClassVar[str] = "SIGSTOP to the target's processes, SIGCONT to those same ones"
     requires: ClassVar[str] = "the same user as the target, or root"
     cannot: ClassVar[str] = "A child whose parent died before the injection is not found"

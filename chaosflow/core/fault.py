@@ -86,8 +86,6 @@ class FaultAtom(BaseModel, ABC):
     """For docs/faults.md: privilege, module, device."""
     cannot: ClassVar[str] = ""
     """For docs/faults.md: what it cannot do or express."""
-    silences_target: ClassVar[bool] = False
-    """While it acts the target cannot answer, so its health is not asked (a pause, a kill)."""
 
     def resource(self, host: Host) -> frozenset[str]:
         """What is acted on, e.g. ``{"cgroup:cpu:/engine"}``; overlap is refused unless it composes."""

@@ -45,7 +45,6 @@ class LoadOrder(BaseModel):
     objectives: list[str]
     """``sla.objectives`` as written, in order: cells are keyed by their index."""
     fault_names: list[str]
-    stall_limit_s: float = 1.0
     records_dir: str
     """Folder for raw records, one ``records-<worker>.jsonl.gz`` a worker."""
     secrets: list[str] = []

@@ -169,9 +169,13 @@ class Sla(Model):
     objectives: list[Annotated[str, _line_of_grammar(parse_objective)]] = Field(min_length=1)
     window: Seconds = 60.0
     step: Seconds = 1.0
-    stall_limit: Seconds = 1.0
-    """A gap longer than this is a stall."""
     on_bad_baseline: Literal["stop", "continue"] = "stop"
+
+    @model_validator(mode="after")
+    def _known_step(self) -> Self:
+        if self.step != 1.0:
+            raise ValueError(f"step: windows slide by 1s, not by {self.step:g}s")
+        return self
 
     def parsed(self) -> tuple[Objective, ...]:
         return tuple(parse_objective(text) for text in self.objectives)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Literal
 
 from chaosflow.core.errors import ExitCode
 from chaosflow.core.units import did_you_mean, parse_duration_s
@@ -277,6 +276,3 @@ class ObjectiveVerdict:
     state: State
     sentence: str
     segments: tuple[SegmentVerdict, ...] = ()
-
-
-VerdictLevel = Literal["pass", "fail", "inconclusive", "invalid", "error"]

@@ -160,20 +160,6 @@ def cpu_stat(folder: Path) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
 
 
-def cpu_used_us(folder: Path) -> int | None:
-    """CPU time used in this cgroup so far (v2 ``usage_usec``, v1 cpuacct beside it); None if unknown."""
-    if "usage_usec" in (stat := cpu_stat(folder)):
-        return stat["usage_usec"]
-    where = layout()
-    if "cpuacct" not in where.mounts or "cpu" not in where.mounts:
-        return None
-    with contextlib.suppress(ValueError):
-        beside = where.mounts["cpuacct"] / folder.relative_to(where.mounts["cpu"]) / "cpuacct.usage"
-        if text := _text(beside):
-            return int(text) // 1000
-    return None
-
-
 def can_create() -> bool:
     """Whether a cgroup with the cpu controller could be made here; makes none."""
     where = layout()

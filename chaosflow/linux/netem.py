@@ -15,7 +15,6 @@ _NEUTRAL_RATE = 10_000_000_001
 """Bytes per second: so fast that nothing waits, and odd enough to be known again."""
 ORDER_RATE = 10_000_000_003
 """A rate keeps the order of packets whatever their delays; this one is too fast to be felt."""
-MODES = ("uniform", "normal", "pareto", "paretonormal")
 
 
 @dataclass(frozen=True, slots=True)

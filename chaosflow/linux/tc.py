@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import ipaddress
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaosflow.linux.netlink import CREATE, DUMP, ECHO, EXCL, Message, Netlink, attr, attr_map, nest, text
@@ -252,7 +251,3 @@ def _redirect(actions: bytes) -> tuple[int, Counters]:
     parms = attr_map(first.get(2, b"")).get(2, b"")
     to = struct.unpack_from("=IIiiiiI", parms)[6] if len(parms) >= 28 else 0
     return int(to), _counters(first.get(4, b""))
-
-
-def carry_out(nl: Netlink, messages: Sequence[Message]) -> None:
-    nl.request(*messages)

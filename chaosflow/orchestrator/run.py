@@ -105,7 +105,10 @@ class Run:
         except Stopped:
             pass
         except UsageError as e:
-            refused = e
+            if self._conductor is None:
+                refused = e
+            else:  # there are measurements by now, and a report to tell them
+                self._stop.ask(Why.ERROR, str(e))
         except MeasurementError as e:
             self._stop.ask(Why.LOST, str(e))
         except Exception as e:
@@ -114,6 +117,8 @@ class Run:
             await self._undo(stage)
         if refused is not None:
             self._dir.close()
+            if stage.not_undone:
+                raise UndoError("run", str(refused), f"by hand: {'; '.join(stage.not_undone)}") from refused
             shutil.rmtree(self._dir.path, ignore_errors=True)  # the message says it all: nothing was touched
             raise refused
         return self._judge_and_record(rows, stage.not_undone)

@@ -165,7 +165,6 @@ class Stage:
             seed=scenario.seed,
             objectives=list(scenario.sla.objectives),
             fault_names=[step.name for step in scenario.faults],
-            stall_limit_s=scenario.sla.stall_limit,
             secrets=self._secrets,
             records_dir=str(self._run_dir / "records"),
         )
