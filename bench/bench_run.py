@@ -32,7 +32,7 @@ def command(place: Path, *arguments: str) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "chaosflow.cli",
+        "chaosflow",
         "run",
         *arguments,
         "--plain",

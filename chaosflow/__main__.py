@@ -10,9 +10,9 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Entry point of ``chaosflow`` and ``python -m chaosflow``."""
     signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
-    from chaosflow import cli
+    from chaosflow.cli import app
 
-    cli.main()
+    app.main()
 
 
 if __name__ == "__main__":

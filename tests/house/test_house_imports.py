@@ -52,7 +52,7 @@ def test_gevent_is_not_in_the_process_of_a_run_nor_of_pytest(tmp_path: Path) -> 
     """Its patched sockets and threads would reach into whatever else runs there."""
     test = tmp_path / "test_it.py"
     test.write_text(
-        "import sys\nimport chaosflow.cli, chaosflow.orchestrator.run\n\n"
+        "import sys\nimport chaosflow.cli.app, chaosflow.orchestrator.run\n\n"
         "def test_it():\n    assert not {'gevent', 'locust'} & set(sys.modules)\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]

@@ -62,10 +62,10 @@ def test_only_top_level_is_chaosflow(site: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("-m", "chaosflow.cli", "validate", "quickstart"),
-        ("-m", "chaosflow.cli", "list", "faults"),
-        ("-m", "chaosflow.cli", "list", "scenarios"),
-        ("-m", "chaosflow.cli", "schema"),
+        ("-m", "chaosflow", "validate", "quickstart"),
+        ("-m", "chaosflow", "list", "faults"),
+        ("-m", "chaosflow", "list", "scenarios"),
+        ("-m", "chaosflow", "schema"),
         ("-m", "chaosflow.engine", "--list"),
         ("-m", "chaosflow.faults.proxy", "--help"),
     ],

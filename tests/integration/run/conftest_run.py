@@ -21,7 +21,7 @@ import yaml
 
 from chaosflow.core.host import RUN_VARIABLE, state
 
-CHAOSFLOW = [sys.executable, "-m", "chaosflow.cli"]
+CHAOSFLOW = [sys.executable, "-m", "chaosflow"]
 
 
 def _system_python() -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-CHAOSFLOW = [sys.executable, "-m", "chaosflow.cli"]
+CHAOSFLOW = [sys.executable, "-m", "chaosflow"]
 
 
 def chaosflow(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,43 @@
+"""Commands about runs that are over."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from chaosflow.cli.shared import RunArgument, RunsDirOption, out, run_folder, say
+from chaosflow.load import query
+from chaosflow.reports.terminal import verdict_table
+from chaosflow.reports.writer import load_result, write_all
+
+
+def report(run: RunArgument, runs_dir: RunsDirOption = Path("runs")) -> None:
+    """Show a run's verdict again and write its reports anew from result.json."""
+    folder = run_folder(run, runs_dir)
+    result = load_result(folder)
+    names = write_all(result, folder)
+    out.print(verdict_table(result))
+    say(f"report: {folder / names['report']}")
+    raise typer.Exit(result.exit_code)
+
+
+def records(
+    run: RunArgument,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Condition, e.g. 'ttft > 200ms'. Repeatable.")
+    ] = None,
+    sort: Annotated[str, typer.Option(help="Field to sort by; -FIELD for descending.")] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Rows to show.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="All fields, one JSON object a line.")] = False,
+    runs_dir: RunsDirOption = Path("runs"),
+) -> None:
+    """Look into the raw records of a run: which requests were slow, which failed."""
+    rows = query.run_query(run_folder(run, runs_dir), where or [], sort=sort, limit=limit)
+    if as_json:
+        sys.stdout.write("".join(orjson.dumps(row).decode() + "\n" for row in rows))
+    else:
+        out.print(query.table(rows), markup=False, highlight=False)

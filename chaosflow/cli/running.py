@@ -1,0 +1,67 @@
+"""Commands that carry scenarios out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chaosflow import dry
+from chaosflow.cli.interrupt import leave_at_once
+from chaosflow.cli.shared import (
+    RunsDirOption,
+    ScenarioArgument,
+    SetOption,
+    StrictOption,
+    load,
+    out,
+    say,
+    warn,
+)
+from chaosflow.orchestrator.prepare import hiding
+from chaosflow.orchestrator.run import Ended, Options
+from chaosflow.reports.terminal import verdict_table
+from chaosflow.views import LiveView, PlainView
+
+
+def run(
+    scenario: ScenarioArgument,
+    overrides: SetOption = None,
+    runs_dir: RunsDirOption = Path("runs"),
+    strict: StrictOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")
+    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Plain lines, also on a terminal.")] = False,
+) -> None:
+    """Run a scenario: start, load, inject, watch, undo, judge, report."""
+    prepared = load(scenario, overrides, strict)
+    loaded, timeline = prepared.loaded, prepared.timeline
+    if dry_run:
+        with hiding(loaded):
+            dry.show(out, loaded, timeline, prepared.probes)
+        return
+    command = [loaded.hide(word) for word in ["chaosflow", *sys.argv[1:]]]
+    live = out.is_terminal and not plain
+    view = LiveView(out, loaded.scenario.name, timeline.total_s) if live else PlainView(out)
+    with view:
+        ended = asyncio.run(prepared.execute(Options(runs_dir, command), view))
+    leave_at_once()  # the run had handlers of its own
+    show_end(ended)
+    raise typer.Exit(int(ended.exit_code))
+
+
+def show_end(ended: Ended) -> None:
+    """Verdict, notes, what is still in place, where the report lies."""
+    out.print(verdict_table(ended.result))
+    for note in ended.result.notes:
+        warn("note", note)
+    for command in ended.not_undone:
+        warn("NOT UNDONE, run by hand", command, "bold red")
+    if ended.trouble:
+        warn("error", f"no report was written: {ended.trouble}", "bold red")
+    else:
+        say(f"report: {ended.folder / ended.reports['report']}")

@@ -1,0 +1,60 @@
+"""What the commands share: the two consoles, common options, and how a scenario is loaded and told of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from chaosflow.core.errors import UsageError
+from chaosflow.orchestrator.prepare import Prepared, prepare, require_no_warnings
+from chaosflow.views import PatientConsole
+
+out, err = PatientConsole(), PatientConsole(stderr=True)
+
+ScenarioArgument = Annotated[
+    str, typer.Argument(help="A scenario file, or the bare name of a shipped scenario.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Override one value, e.g. load.arrival.rate_per_s=40. Repeatable."
+    ),
+]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
+RunsDirOption = Annotated[Path, typer.Option(help="Folder for the results.")]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Folder of a run, or its id below --runs-dir.")
+]
+
+
+def load(source: str, overrides: list[str] | None, strict: bool) -> Prepared:
+    """A valid scenario; prints its warnings. Raises UsageError; touches nothing."""
+    prepared = prepare(source, overrides or [])
+    for warning in prepared.warnings:
+        warn("warning", warning)
+    if strict:
+        require_no_warnings(prepared)
+    return prepared
+
+
+def warn(kind: str, text: str, style: str = "yellow") -> None:
+    """``kind: text`` on stderr."""
+    err.print(Text.assemble((f"{kind}: ", style), text), soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """A line on stdout as it stands: unwrapped, uncoloured."""
+    out.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def run_folder(run: Path, runs_dir: Path) -> Path:
+    """The folder of a run named by its path or its id. Raises UsageError where there is none."""
+    for folder in (run, runs_dir / run):
+        if folder.is_dir():
+            return folder
+    raise UsageError(
+        str(run), f"there is no such run, neither here nor below {runs_dir}", "name a run's folder or its id"
+    )
