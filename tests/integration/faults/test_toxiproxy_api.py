@@ -155,7 +155,7 @@ def test_proxies_from_a_file(tmp_path: Path) -> None:
 
 def test_a_taken_port_is_named() -> None:
     with api() as (host, port):
-        command = [sys.executable, "-m", "chaosflow.cli", "proxy", "--api", f"{host}:{port}"]
+        command = [sys.executable, "-m", "chaosflow", "proxy", "--api", f"{host}:{port}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30)
         assert done.returncode == 2
         assert "choose another port" in done.stderr
