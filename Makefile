@@ -25,14 +25,14 @@ demo: $(BASE)
 	$(BIN)/chaosflow run quickstart
 
 test: $(FULL) system-packages
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not guest and not vllm and not soak" $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not guest and not vllm and not full and not soak" $(ARGS)
 
 test-full: $(FULL) system-packages
 	$(PYTEST) -m "not soak" $(ARGS)
 
 test-guest: $(FULL) system-packages
 	tests/vm/vm-run --setup
-	tests/vm/vm-run --timeout 800 -- $(PYTEST) -p no:cacheprovider -k "guest or net.netem" tests/guest tests/contract $(ARGS)
+	tests/vm/vm-run --timeout 1500 -- $(PYTEST) -p no:cacheprovider -k "guest or net." tests/guest tests/contract tests/integration/net/test_net_steps.py $(ARGS)
 
 check: $(FULL)
 	$(BIN)/ruff check .

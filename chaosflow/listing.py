@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
 from collections.abc import Iterable
 
 import yaml
+from annotated_types import Ge, Gt
+from pydantic.fields import FieldInfo
 from rich.table import Table
 from rich.text import Text
 
@@ -77,14 +80,21 @@ def doctor() -> Table:
 
 
 def _ask(atom: type[FaultAtom], host: Host) -> Capability:
-    # params are not looked at by a check: whether this kind can work here does not depend on them
-    return atom.model_construct(
-        **{
-            n: f.get_default(call_default_factory=True)
-            for n, f in atom.model_fields.items()
-            if not f.is_required()
-        }
-    ).check(host)
+    # unvalidated: what is asked for together or instead does not matter to whether this kind can work here
+    values = {
+        name: _smallest(field) if field.is_required() else field.get_default(call_default_factory=True)
+        for name, field in atom.model_fields.items()
+    }
+    return atom.model_construct(None, **values).check(host)
+
+
+def _smallest(field: FieldInfo) -> str | float:
+    """The least that a required parameter can ask for: its lower bound, or a folder that everybody may write."""
+    if field.annotation is str:
+        return tempfile.gettempdir()
+    bounds = [m.ge if isinstance(m, Ge) else m.gt for m in field.metadata if isinstance(m, Ge | Gt)]
+    least = max([float(str(bound)) for bound in bounds], default=0.0)
+    return max(1, int(least)) if field.annotation is int else least
 
 
 def _sign(capability: Capability) -> Text:

@@ -10,9 +10,6 @@ from chaosflow.core.fault import Effect
 from chaosflow.core.host import Host
 from chaosflow.faults._toxic import ToxicFault, waiting
 
-_PATIENCE_S = 10.0
-_LUCK = 1e-3
-
 
 class StreamFault(ToxicFault):
     """A fault at token boundaries, on the proxy, of HTTP/1.1 responses with server-sent events.
@@ -49,12 +46,11 @@ class StreamFault(ToxicFault):
         if acted:
             return Effect(True, f"{acted} {cls.did}; {detail}")
         if not stats["chunks"]:
-            return Effect(True, waiting(stats))
-        text = f"no {cls.did} in {stats['installed_s']:.0f} s: {detail}"
-        luck = chosen == 0 and seen > 0 and (1 - toxic["attributes"]["probability"]) ** seen > _LUCK
-        if stats["installed_s"] < _PATIENCE_S or luck:
-            return Effect(True, f"installed; {text}")
-        return Effect(False, f"{text}; {cls.why_not(toxic['attributes'])}")
+            return waiting(stats)
+        reason = cls.why_not(toxic["attributes"])
+        if seen and not chosen and toxic["attributes"]["probability"] < 1:
+            reason = "give it more time or a higher probability"
+        return Effect(True, f"no {cls.did} in {stats['installed_s']:.0f} s: {detail}; {reason}", met=False)
 
     @classmethod
     def why_not(cls, attributes: dict[str, Any]) -> str:

@@ -75,7 +75,8 @@ class ToxicFault(FaultAtom):
             effects.append((toxic["stream"], cls.judge(found, found["stats"])))
         prefix = len(effects) > 1
         text = "; ".join((f"{stream}: " if prefix else "") + effect.evidence for stream, effect in effects)
-        return Effect(all(effect.active for _, effect in effects), text)
+        judged = [effect for _, effect in effects]
+        return Effect(all(e.active for e in judged), text, met=any(e.met for e in judged))
 
     @staticmethod
     async def revert(undo: Undo) -> None:
@@ -91,12 +92,14 @@ def proxy_capability(host: Host) -> Capability:
     return Capability.yes("fault proxy in the path from the first request on")
 
 
-def waiting(stats: dict[str, Any]) -> str:
-    """Why nothing can be measured yet, or an empty string once bytes have come through."""
-    if stats["chunks"]:
-        return ""
+def waiting(stats: dict[str, Any]) -> Effect:
+    """In place, with nothing to measure yet: why."""
     if stats["held_bytes"]:
-        return f"installed; the first {stats['held_bytes']} bytes are held"
-    if stats["connections"]:
-        return f"installed on {stats['connections']} connections; no byte has passed yet"
-    return "installed; no traffic seen yet"
+        return Effect(True, f"installed; the first {stats['held_bytes']} bytes are held")
+    if stats["chunks"]:
+        text = f"installed; none of {stats['chunks']} chunks of {stats['bytes']} bytes was acted on"
+    elif stats["connections"]:
+        text = f"installed on {stats['connections']} connections; 0 bytes have passed"
+    else:
+        text = "installed; 0 connections have met it"
+    return Effect(True, text, met=False)

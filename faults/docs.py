@@ -26,7 +26,7 @@ _HEAD = """\
 
 <!-- Generated: python -m chaosflow.faults.docs > docs/faults.md -->
 
-A fault is one step of a scenario: `type` is one of the kinds below, `params` are its parameters, and `duration` (not a parameter) says how long it acts. `chaosflow list faults` shows the same, `chaosflow doctor` says which of them can work on this machine and what the others lack. Every effect is verified after the injection and again before the revert: a fault that cannot be seen makes the run `invalid`.
+A fault is one step of a scenario: `type` is one of the kinds below, `params` are its parameters, and `duration` (not a parameter) says how long it acts. `chaosflow list faults` shows the same, `chaosflow doctor` says which of them can work on this machine and what the others lack. Every effect is verified after the injection and again before the revert: a fault that cannot be seen makes the run `invalid`. So does a `net.*`, `proxy.*` or `stream.*` fault that had nothing to act on until its revert: give it traffic, or more time.
 
 A parameter is required where no default is given. *Composes* = two of this kind may act on one resource at once; whatever does not is refused at the same time, in one scenario and between two runs. Units: 1 MiB = 1048576 bytes, 1 KB = 1000 bytes; `percent` of CPU is of one CPU.
 
@@ -49,7 +49,7 @@ Limits are set on the cgroup that the target already lives in (version 1 or 2), 
 
 ## Adding one
 
-One file in `faults/` with one subclass of `chaosflow.core.fault.FaultAtom`: the fields are the parameters, with units in their names and a line below each that says what the name does not. `check` reads only; `plan` returns the prior state; `inject` makes it so; `is_active` looks for the effect itself; `revert` puts the prior state back, from a fresh process, twice. `acts_on`, `requires` and `cannot` are its words for this page. Then a rig in `tests/contract/`: the contract tests find the rest. A toxic is one file in `faults/proxy/toxics/`.
+One file in `faults/` with one subclass of `chaosflow.core.fault.FaultAtom`: the fields are the parameters, with units in their names and a line below each that says what the name does not. `check` reads only; `plan` returns the prior state; `inject` makes it so; `is_active` looks for the effect itself, and says by `met` whether anything has come of it yet; `revert` puts the prior state back, from a fresh process, twice. `acts_on`, `requires` and `cannot` are its words for this page. Then a rig in `tests/contract/`: the contract tests find the rest. A toxic is one file in `faults/proxy/toxics/`.
 """
 
 

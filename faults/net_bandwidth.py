@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -12,7 +11,7 @@ from chaosflow.core.errors import CapabilityError
 from chaosflow.core.fault import Capability, Effect, Undo
 from chaosflow.core.host import Host
 from chaosflow.faults._net import shape, space, steer
-from chaosflow.faults._net.fault import NetFault, first_of, in_namespace, led, young
+from chaosflow.faults._net.fault import NetFault, first_of, in_namespace, led
 from chaosflow.linux import netem, tc
 from chaosflow.linux.netem import Netem
 from chaosflow.linux.netlink import ROUTE, Message, Netlink
@@ -64,7 +63,6 @@ class NetBandwidth(NetFault):
             "stage": stage.to_json(),
             "burst_bytes": burst,
             "rate": self.bytes_per_s,
-            "began_ns": time.monotonic_ns(),
         }
         manual = in_namespace(host, steer.manual(steering))
         return Undo(kind=self.kind, name=name, run_id=host.run_id, state=state, manual=manual)
@@ -108,4 +106,10 @@ def _look(state: dict[str, Any]) -> Effect:
         for o in seen.options
     ]
     text = f"line of {rates[0] / 125_000:g} Mbit/s, {seen.packets} packets through it, {seen.drops} dropped"
-    return Effect(rates == [state["rate"]] * seen.of and (seen.packets > 0 or young(state)), text)
+    if state["rung"].startswith(TBF_RUNG):
+        text += (
+            f", {seen.waits} waits"
+            if seen.waits
+            else "; none had to wait: it is wider than the traffic so far"
+        )
+    return Effect(rates == [state["rate"]] * seen.of, text, met=seen.packets > 0)

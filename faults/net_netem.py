@@ -14,7 +14,7 @@ from chaosflow.core.errors import CapabilityError
 from chaosflow.core.fault import Capability, Effect, Undo
 from chaosflow.core.host import Host
 from chaosflow.faults._net import handshakes, shape, space, steer
-from chaosflow.faults._net.fault import NetFault, first_of, in_namespace, led, young
+from chaosflow.faults._net.fault import NetFault, first_of, in_namespace, led
 from chaosflow.faults._net.models import GeModel, Percent, Slot, StateModel
 from chaosflow.faults._net.place import Place
 from chaosflow.faults.net_bandwidth import stage_handle
@@ -24,6 +24,8 @@ from chaosflow.linux.netlink import ROUTE, Message, Netlink
 
 _PACKETS_PER_S = 200_000
 _FEWEST_WAITING = 10_000
+_MEASURED_AFTER_S = 1.0
+"""The first look, just after the injection, does not wait for handshakes; later ones do."""
 
 
 class NetNetem(NetFault):
@@ -133,7 +135,7 @@ class NetNetem(NetFault):
         if not found.ok and "sch_netem" in found.reason:
             return Capability.no(
                 found.reason,
-                f"{found.remedy}; without it net.loss, net.bandwidth, net.partition, proxy.latency still work",
+                f"{found.remedy}, or net.loss, net.bandwidth, net.partition, which do without it",
             )
         return led(found, self.interface or "lo", self.direction)
 
@@ -246,12 +248,13 @@ def _look(state: dict[str, Any]) -> Effect:
         return Effect(False, f"in place at {seen.in_place} of {seen.of} hooks")
     dropped = f", {seen.drops} dropped" if seen.drops else ""
     text = f"{seen.packets} packets through it{dropped}"
-    if young(state):
-        return Effect(True, text)
+    met = seen.packets > 0
+    if time.monotonic_ns() - int(state["began_ns"]) < _MEASURED_AFTER_S * 1e9:
+        return Effect(True, text, met)
     measured = _measured(stage.steering.netns, state["expect"])
     if measured is None:
-        return Effect(seen.packets > 0, text)
-    return Effect(measured.active and seen.packets > 0, f"{measured.evidence}; {text}")
+        return Effect(True, text, met)
+    return Effect(measured.active, f"{measured.evidence}; {text}", met)
 
 
 def _measured(netns: int, expect: dict[str, Any]) -> Effect | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -13,20 +13,31 @@ from chaosflow.core.errors import CapabilityError
 from chaosflow.core.fault import Capability, Effect, Undo
 from chaosflow.core.host import Host
 from chaosflow.faults._net import space, steer
-from chaosflow.faults._net.fault import NetFault, first_of, in_namespace, young
-from chaosflow.linux import nft, tc
-from chaosflow.linux.cbpf import match_from_json, match_to_json
-from chaosflow.linux.netlink import NETFILTER, ROUTE, Netlink
+from chaosflow.faults._net.fault import NetFault, first_of, in_namespace
+from chaosflow.linux import nft, sockdiag, tc
+from chaosflow.linux.cbpf import Match, match_from_json, match_to_json
+from chaosflow.linux.netlink import NETFILTER, ROUTE, SOCK_DIAG, Netlink
+
+REJECT_RUNG, DESTROY_RUNG = "nft reject with tcp reset", "open connections by SOCK_DESTROY"
 
 
 class NetReset(NetFault):
-    """Every packet that is met is answered with a TCP RST: both ends fail at once, at their next packet.
+    """Open connections are reset at both ends at once; later packets are answered with a TCP RST.
 
-    A connection on which nothing is sent stays as it is.
+    A packet's answer reaches its sender alone: a client that only waits for tokens would never hear of it.
+    So connections open at the injection are ended by the kernel (SOCK_DESTROY; the target's end sees
+    ECONNABORTED), also where nothing is sent; but not with ``percent`` below 100, one ``side`` alone, or
+    ``unfiltered``.
     """
 
     kind: ClassVar[str] = "net.reset"
     undone_by: ClassVar[str] = "chaosflow heal, or nft delete table inet chaosflow-…"
+
+    cannot: ClassVar[str] = (
+        "Only with `percent: 100` and both sides are open connections ended at both ends at once, and only where "
+        "the kernel has SOCK_DESTROY; else only the sender of a packet is told, and a client that waits for tokens "
+        "hears nothing"
+    )
 
     percent: float = Field(100.0, gt=0, le=100)
     """Share of the packets that are answered so; one is enough to end a connection."""
@@ -35,7 +46,8 @@ class NetReset(NetFault):
     protocol: Literal["tcp"] = "tcp"
 
     def needs(self) -> Capability:
-        return first_of(("nft reject with tcp reset", ("nft_reject",)))
+        found = first_of((REJECT_RUNG, ("nft_reject",)))
+        return Capability.yes(f"{REJECT_RUNG}, {DESTROY_RUNG}") if found.ok and _can_destroy() else found
 
     async def plan(self, host: Host, name: str) -> Undo:
         return await asyncio.to_thread(self._plan, host, name)
@@ -53,10 +65,13 @@ class NetReset(NetFault):
             "hooks": list(place.hooks),
             "table": table,
             "match": match_to_json(replace(place.match, share=self.percent / 100)),
-            "began_ns": time.monotonic_ns(),
+            "ends_open": DESTROY_RUNG in rung.rung and self._means_whole_connections(place.match),
         }
         manual = in_namespace(host, [f"nft delete table inet {table}"])
         return Undo(kind=self.kind, name=name, run_id=host.run_id, state=state, manual=manual)
+
+    def _means_whole_connections(self, match: Match) -> bool:
+        return self.percent == 100 and self.side == "both" and bool(match.target.ports)
 
     async def inject(self, undo: Undo) -> None:
         await asyncio.to_thread(_inject, undo.state)
@@ -88,8 +103,26 @@ def _inject(state: dict[str, Any]) -> None:
         if "ingress" in state["hooks"]:
             chains.append(nft.Chain("input", nft.LOCAL_IN))
             rules += nft.rules_for(nft.INET, "input", match, nft.reset(), iif=link.index)
+        if state["ends_open"]:  # before the rules too, or they would answer the target's end alone
+            _end_open(fd, link.index, match)
         with Netlink(NETFILTER, fd) as nl:
             nft.create(nl, nft.INET, state["table"], chains, rules)
+        if state["ends_open"]:  # what was opened meanwhile
+            _end_open(fd, link.index, match)
+
+
+def _end_open(fd: int, interface: int, match: Match) -> None:
+    with Netlink(SOCK_DIAG, fd) as diag, Netlink(ROUTE, fd) as route:
+        for connection in sockdiag.matching(diag, match):
+            if tc.route_link(route, str(connection.remote[0])) == interface:
+                sockdiag.destroy(diag, connection)
+
+
+@cache
+def _can_destroy() -> bool:
+    """Asked once per process, of the namespace we are in. Ends nothing."""
+    with Netlink(SOCK_DIAG) as nl:
+        return sockdiag.can_destroy(nl)
 
 
 def _look(state: dict[str, Any]) -> Effect:
@@ -101,9 +134,7 @@ def _look(state: dict[str, Any]) -> Effect:
     if counted is None:
         return Effect(False, f"0 rules in table {state['table']}")
     packets, rules = counted
-    if not packets:
-        return Effect(young(state), f"{rules} rules in place; 0 packets met them so far")
-    return Effect(True, f"{packets} packets answered with a reset")
+    return Effect(True, f"{packets} packets answered with a reset by {rules} rules", met=packets > 0)
 
 
 def _revert(state: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ class ProxyBandwidth(ToxicFault):
     def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
         rate, busy_s = stats["achieved_rate"], stats.get("busy_s", 0.0)
         if not rate:
-            return Effect(True, waiting(stats))
+            return waiting(stats)
         wanted = toxic["attributes"]["rate"]
         text = f"{rate:.3g} KB/s while bytes waited ({busy_s:.2f} s), at most {wanted:g} asked"
         if busy_s > _ENOUGH_S and rate > 1.2 * wanted:

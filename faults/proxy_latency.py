@@ -50,7 +50,7 @@ class ProxyLatency(ToxicFault):
     @classmethod
     def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
         if not stats["delayed"]:
-            return Effect(True, waiting(stats))
+            return waiting(stats)
         wanted, sd = toxic["attributes"]["latency"], stats["requested_sd_ms"]
         mean, achieved_sd, n = stats["delay_mean_ms"], stats["delay_sd_ms"], stats["delayed"]
         asked = f"{wanted:g} ± {sd:.3g}" if sd else f"{wanted:g}"

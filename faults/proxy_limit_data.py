@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from chaosflow.core.fault import Effect, Undo
-from chaosflow.faults._toxic import Direction, ToxicFault
+from chaosflow.faults._toxic import Direction, ToxicFault, waiting
 
 
 class ProxyLimitData(ToxicFault):
@@ -31,12 +31,12 @@ class ProxyLimitData(ToxicFault):
     def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
         met, cuts = stats["connections"], int(stats.get("cuts", 0))
         if not met:
-            return Effect(True, "installed; no traffic seen yet")
+            return waiting(stats)
         text = f"{cuts} of {met} connections cut, {stats['bytes']} bytes came through"
         most = met * toxic["attributes"]["bytes"]
-        return Effect(
-            stats["bytes"] <= most, text + ("" if stats["bytes"] <= most else f": at most {most} asked")
-        )
+        if stats["bytes"] > most:
+            return Effect(False, f"{text}: at most {most} asked")
+        return Effect(True, text, met=cuts > 0)
 
     @staticmethod
     async def is_active(undo: Undo) -> Effect:

@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from chaosflow.core.fault import Effect, Undo
-from chaosflow.faults._toxic import ToxicFault
-
-_SLACK_S = 1.0
+from chaosflow.faults._toxic import ToxicFault, waiting
 
 
 class ProxyResetPeer(ToxicFault):
@@ -38,12 +36,11 @@ class ProxyResetPeer(ToxicFault):
         met, resets = stats["connections"], int(stats.get("resets", 0))
         after_s = toxic["attributes"]["timeout"] / 1000
         if not met:
-            return Effect(True, "installed; no traffic seen yet")
+            return waiting(stats)
         text = f"{resets} of {met} connections reset"
-        if resets or stats["installed_s"] < after_s + _SLACK_S:
-            return Effect(True, text)
-        # all may have ended by themselves before their time
-        return Effect(False, f"{text}: none lived {after_s:g} s")
+        if not resets:  # all may have ended by themselves before their time
+            return Effect(True, f"{text}: none lived {after_s:g} s", met=False)
+        return Effect(True, text)
 
     @staticmethod
     async def is_active(undo: Undo) -> Effect:

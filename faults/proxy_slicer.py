@@ -47,7 +47,7 @@ class ProxySlicer(ToxicFault):
     def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
         pieces = int(stats.get("pieces", 0))
         if not pieces:
-            return Effect(True, waiting(stats))
+            return waiting(stats)
         wanted = toxic["attributes"]
         mean = stats["bytes"] / pieces
         text = f"{pieces} pieces of {mean:.1f} bytes on average, {wanted['average_size']} asked"

@@ -29,11 +29,9 @@ class ProxySlowClose(ToxicFault):
     @classmethod
     def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
         closes = int(stats.get("closes", 0))
-        if not closes and not stats["connections"]:
-            return Effect(
-                True, waiting(stats) if not stats["chunks"] else "installed; no connection has met it"
-            )
-        return Effect(True, f"{closes} closes delayed on {stats['connections']} connections")
+        if not stats["connections"]:
+            return waiting(stats)
+        return Effect(True, f"{closes} closes delayed on {stats['connections']} connections", met=closes > 0)
 
     @staticmethod
     async def is_active(undo: Undo) -> Effect:

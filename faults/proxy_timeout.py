@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from chaosflow.core.fault import Effect, Undo
-from chaosflow.faults._toxic import Direction, ToxicFault
-
-_SLACK_S = 1.0
+from chaosflow.faults._toxic import Direction, ToxicFault, waiting
 
 
 class ProxyTimeout(ToxicFault):
@@ -34,16 +32,17 @@ class ProxyTimeout(ToxicFault):
 
     @classmethod
     def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
-        met, closed, held = stats["connections"], int(stats.get("timeouts", 0)), stats["held_bytes"]
+        met, closed, stopped = (
+            stats["connections"],
+            int(stats.get("timeouts", 0)),
+            int(stats.get("stopped_bytes", 0)),
+        )
         if not met:
-            return Effect(True, "installed; no traffic seen yet")
-        text = f"{closed} of {met} connections closed, {held} bytes waiting"
-        after_s = toxic["attributes"]["timeout"] / 1000
-        if stats["bytes"] or (
-            after_s and not closed and not held and stats["installed_s"] > after_s + _SLACK_S
-        ):
-            return Effect(False, f"{text}: {stats['bytes']} bytes came through, or none lived {after_s:g} s")
-        return Effect(True, text)
+            return waiting(stats)
+        text = f"{closed} of {met} connections closed, {stopped} bytes stopped"
+        if stats["bytes"]:
+            return Effect(False, f"{text}: {stats['bytes']} bytes came through")
+        return Effect(True, text, met=bool(closed or stopped))
 
     @staticmethod
     async def is_active(undo: Undo) -> Effect:

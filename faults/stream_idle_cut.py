@@ -34,7 +34,8 @@ class StreamIdleCut(ToxicFault):
     def judge(cls, toxic: dict[str, Any], stats: dict[str, Any]) -> Effect:
         """Active also while nothing has been idle for so long: then there is nothing to cut."""
         cuts, met = int(stats.get("cuts", 0)), stats["connections"]
-        return Effect(True, f"{cuts} of {met} connections cut, idle for {toxic['attributes']['idle']:g} ms")
+        text = f"{cuts} of {met} connections cut, idle for {toxic['attributes']['idle']:g} ms"
+        return Effect(True, text, met=met > 0)
 
     @staticmethod
     async def is_active(undo: Undo) -> Effect:

@@ -1,4 +1,4 @@
-"""A CI machine that promises root fails where a root test is skipped."""
+"""A CI machine that promises root fails where a root test is skipped; what tests tell is printed at the end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+from told import taken
 
 # the same examples on every machine: a test that fails by chance teaches nobody
 settings.register_profile("fixed", derandomize=True, deadline=None)
@@ -46,8 +47,19 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    report.user_properties += [("told", line) for line in taken()]
     promised = os.environ.get("CHAOSFLOW_EXPECT_ROOT") == "1"
     if promised and report.skipped and item.get_closest_marker("root"):
         report.outcome = "failed"
         report.longrepr = f"CHAOSFLOW_EXPECT_ROOT=1, yet this was skipped: {report.longrepr}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Which mechanisms were used and what was measured, also in other workers and in the guest kernel."""
+    reports = [r for some in terminalreporter.stats.values() for r in some if hasattr(r, "user_properties")]
+    lines = {str(line): None for r in reports for name, line in r.user_properties if name == "told"}
+    if lines:
+        terminalreporter.section("used and measured")
+        for line in sorted(lines):
+            terminalreporter.write_line(line)

@@ -39,6 +39,9 @@ class Effect:
     active: bool
     evidence: str
     """One clause with the numbers: ``4 of 4 processes stopped``."""
+    met: bool = True
+    """False: in place, but nothing has come of it yet: no packet and no stream met it. A fault of which
+    that is still so just before its revert is not confirmed."""
 
     def __bool__(self) -> bool:
         return self.active

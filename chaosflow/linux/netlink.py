@@ -7,19 +7,16 @@ Written out by hand since pyroute2 cannot say half of what netem knows (distribu
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import errno
 import os
 import socket
 import struct
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
-from chaosflow.linux.netns import CLONE_NEWNET
-
-T = TypeVar("T")
+from chaosflow.linux.netns import call_inside
 
 ROUTE, SOCK_DIAG, NETFILTER = 0, 4, 12
 """Netlink families (<linux/netlink.h>)."""
@@ -35,7 +32,7 @@ _ACK_TLVS = 0x200
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 _BUFFER_BYTES = 1 << 22
 _SEND_BYTES = 1 << 16
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 10
 
 
 class NetlinkError(OSError):
@@ -49,6 +46,8 @@ class Message:
     type: int
     flags: int
     body: bytes
+    tolerate: tuple[int, ...] = ()
+    """Error numbers that are as good as success."""
 
 
 def attr(kind: int, payload: bytes) -> bytes:
@@ -84,34 +83,6 @@ def attr_map(data: bytes) -> dict[int, bytes]:
     return dict(attrs(data))
 
 
-def call_inside(netns_fd: int | None, function: Callable[[], T]) -> T:
-    """Run a short function in that network namespace; the calling thread stays where it is.
-
-    Sockets made there stay there. None: in our own namespace, in this thread.
-    """
-    if netns_fd is None:
-        return function()
-    result: list[T] = []
-    trouble: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            libc = ctypes.CDLL(None, use_errno=True)
-            if libc.setns(netns_fd, CLONE_NEWNET):
-                code = ctypes.get_errno()
-                raise OSError(code, f"cannot enter the network namespace: {os.strerror(code)}")
-            result.append(function())
-        except BaseException as e:
-            trouble.append(e)
-
-    thread = threading.Thread(target=work, name="in-netns")
-    thread.start()
-    thread.join()
-    if trouble:
-        raise trouble[0]
-    return result[0]
-
-
 class Netlink:
     """One socket; blocking, for use from one thread at a time. Close it, or use ``with``."""
 
@@ -130,22 +101,40 @@ class Netlink:
     def close(self) -> None:
         self._socket.close()
 
-    def request(self, *messages: Message, tolerate: Sequence[int] = ()) -> None:
-        """Send them and wait for every answer; raises NetlinkError at the first refusal.
+    def request(self, *messages: Message) -> list[list[bytes]]:
+        """Send them together, wait until all are carried out; for each, the bodies that answered it.
 
-        Those behind a refused one have been carried out all the same. ``tolerate``: error numbers that
-        are as good as success.
+        Raises the first NetlinkError that its message does not tolerate; those behind it have been carried
+        out all the same. Not for dumps.
         """
         refused: NetlinkError | None = None
+        answers: list[list[bytes]] = []
         for batch in _batches(messages):
             first = self._sequence + 1
-            self._send(batch, ACK)
-            for sequence, error in self._acks(first, len(batch)):
-                if error is not None and error.errno not in tolerate and refused is None:
+            data = [self._pack(m, 0) for m in batch[:-1]]
+            self._socket.send(b"".join(data) + self._pack(batch[-1], ACK))  # refusals are told without ACK
+            found: list[list[bytes]] = [[] for _ in batch]
+            for at, error in self._until_acknowledged(first, found):
+                if error.errno not in batch[at].tolerate and refused is None:
                     refused = error
-                    refused.args = (*refused.args, sequence)
+            answers += found
         if refused:
             raise refused
+        return answers
+
+    def _until_acknowledged(self, first: int, found: list[list[bytes]]) -> Iterator[tuple[int, NetlinkError]]:
+        """Collect answers up to the acknowledgement of the last message; yields refusals."""
+        while True:
+            for kind, flags, sequence, body in self._receive():
+                if sequence < first:
+                    continue
+                if kind != _ERROR:
+                    found[sequence - first].append(body)
+                    continue
+                if error := _error(body, tlvs=bool(flags & _ACK_TLVS)):
+                    yield sequence - first, error
+                if sequence == self._sequence:
+                    return
 
     def transaction(self, begin: Message, messages: Sequence[Message], end: Message) -> None:
         """A netfilter batch: all or nothing."""
@@ -160,24 +149,21 @@ class Netlink:
         if refused:
             raise refused
 
-    def ask(self, message: Message) -> list[tuple[int, bytes]]:
-        """The answers to a get or a dump: (message type, body), in order."""
-        self._send([message], ACK if message.flags & DUMP != DUMP else 0)
-        found: list[tuple[int, bytes]] = []
+    def dump(self, message: Message) -> list[bytes]:
+        """The bodies that answer one request for everything of a kind, in order."""
+        self._socket.send(self._pack(message, DUMP))
+        found: list[bytes] = []
         while True:
             for kind, _, sequence, body in self._receive():
                 if sequence != self._sequence:
                     continue
                 if kind == _ERROR:
-                    if error := _error(body, capped=True):
+                    if error := _error(body):
                         raise error
                     return found
                 if kind == _DONE:
                     return found
-                found.append((kind, body))
-
-    def _send(self, messages: Sequence[Message], flags: int) -> None:
-        self._socket.send(b"".join(self._pack(m, flags) for m in messages))
+                found.append(body)
 
     def _pack(self, message: Message, flags: int) -> bytes:
         self._sequence += 1
@@ -195,7 +181,7 @@ class Netlink:
             for kind, flags, sequence, body in self._receive():
                 if kind != _ERROR or sequence < first or sequence in seen:
                     continue
-                error = _error(body, capped=True, tlvs=bool(flags & _ACK_TLVS))
+                error = _error(body, tlvs=bool(flags & _ACK_TLVS))
                 if sequence in also:  # the begin or end of a batch that was refused as a whole
                     if error:
                         yield sequence - first, error
@@ -205,7 +191,10 @@ class Netlink:
                 yield sequence - first, error
 
     def _receive(self) -> Iterator[tuple[int, int, int, bytes]]:
-        data = self._socket.recv(1 << 18)
+        try:
+            data = self._socket.recv(1 << 18)
+        except BlockingIOError:
+            raise TimeoutError(errno.ETIMEDOUT, f"the kernel did not answer within {_TIMEOUT_S} s") from None
         at = 0
         while at + 16 <= len(data):
             length, kind, flags, sequence, _ = _HEADER.unpack_from(data, at)
@@ -216,7 +205,8 @@ class Netlink:
 def _open(family: int) -> socket.socket:
     sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, family)
     try:
-        sock.settimeout(_TIMEOUT_S)
+        # not settimeout(), which polls before each call: half of all system calls
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", _TIMEOUT_S, 0))
         for option in (_SO_SNDBUFFORCE, _SO_RCVBUFFORCE):
             with contextlib.suppress(PermissionError):  # without CAP_NET_ADMIN the default size must do
                 sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
@@ -243,11 +233,11 @@ def _batches(messages: Sequence[Message]) -> Iterator[list[Message]]:
         yield batch
 
 
-def _error(body: bytes, *, capped: bool, tlvs: bool = True) -> NetlinkError | None:
+def _error(body: bytes, *, tlvs: bool = True) -> NetlinkError | None:
     (code,) = struct.unpack_from("=i", body)
     if code == 0:
         return None
     words = ""
-    if tlvs and capped and len(body) > 20:  # behind the error and the header of what was refused
+    if tlvs and len(body) > 20:  # behind the error and the header of what was refused
         words = attr_map(body[20:]).get(1, b"").rstrip(b"\0").decode(errors="replace")
     return NetlinkError(-code, os.strerror(-code) + (f": {words}" if words else ""))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chaosflow.linux.cbpf import PROTOCOLS, Endpoint, Match, Network
-from chaosflow.linux.netlink import CREATE, DUMP, EXCL, Message, Netlink, attr_map, attrs, nest, text
+from chaosflow.linux.netlink import CREATE, EXCL, Message, Netlink, attr_map, attrs, nest, text
 from chaosflow.linux.netlink import attr as _attr
 
 INET, NETDEV = 1, 5
@@ -79,13 +79,13 @@ def delete(nl: Netlink, family: int, table: str) -> None:
 def counted(nl: Netlink, family: int, table: str) -> tuple[int, int] | None:
     """Packets and rules of a table, summed over the counters in its rules; None when it is not there."""
     try:
-        answers = nl.ask(_message(_GETRULE, family, DUMP, text(1, table)))
+        answers = nl.dump(_message(_GETRULE, family, 0, text(1, table)))
     except OSError as e:
         if e.errno in _GONE:
             return None
         raise
     packets, rules = 0, 0
-    for _, body in answers:
+    for body in answers:
         parts = attr_map(body[4:])
         if parts.get(1, b"").rstrip(b"\0").decode() != table:
             continue  # kernels before 6.2 do not filter the dump

@@ -7,7 +7,7 @@ import ipaddress
 import struct
 from dataclasses import dataclass
 
-from chaosflow.linux.netlink import CREATE, DUMP, ECHO, EXCL, Message, Netlink, attr, attr_map, nest, text
+from chaosflow.linux.netlink import CREATE, ECHO, EXCL, Message, Netlink, attr, attr_map, nest, text
 
 ROOT, CLSACT, CLSACT_HANDLE = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFF0000
 INGRESS, EGRESS = 0xFFFFFFF2, 0xFFFFFFF3
@@ -38,6 +38,8 @@ class Counters:
     bytes: int = 0
     drops: int = 0
     qlen: int = 0
+    overlimits: int = 0
+    """How often a packet had to wait for the rate (tbf)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +64,18 @@ class Filter:
 
 
 def links(nl: Netlink) -> list[Link]:
-    return [_link(body) for _, body in nl.ask(Message(_GETLINK, DUMP, _IFINFO.pack(0, 0, 0, 0, 0)))]
+    return [_link(body) for body in nl.dump(Message(_GETLINK, 0, _IFINFO.pack(0, 0, 0, 0, 0)))]
+
+
+def links_named(nl: Netlink, *names: str) -> list[Link | None]:
+    """For each name its link, or None; in one exchange."""
+    head = _IFINFO.pack(0, 0, 0, 0, 0)
+    asked = [Message(_GETLINK, 0, head + text(3, name), _GONE) for name in names]
+    return [_link(found[0]) if found else None for found in nl.request(*asked)]
 
 
 def link(nl: Netlink, name: str) -> Link | None:
-    body = _IFINFO.pack(0, 0, 0, 0, 0) + text(3, name)
-    try:
-        answers = nl.ask(Message(_GETLINK, 0, body))
-    except OSError as e:
-        if e.errno in _GONE:
-            return None
-        raise
-    return _link(answers[0][1]) if answers else None
+    return links_named(nl, name)[0]
 
 
 def _link(body: bytes) -> Link:
@@ -83,15 +85,20 @@ def _link(body: bytes) -> Link:
     return Link(index, words[3], words[20], bool(flags & _IFF_UP))
 
 
-def add_ifb(name: str, alias: str) -> list[Message]:
-    """An intermediate functional block, down: once up, packets redirected to it pass its qdisc and go on.
+def add_ifb(nl: Netlink, name: str, alias: str) -> Link:
+    """A new intermediate functional block, down: once up, packets redirected to it pass its qdisc and go on.
 
     Give it its qdisc first: on a device that is up that takes a grace period of the kernel longer.
     """
     head = _IFINFO.pack(0, 0, 0, 0, 0)
     create = head + text(3, name) + nest(18, text(1, "ifb"))
-    label = _IFINFO.pack(0, 0, 0, 0, 0) + text(3, name) + attr(20, alias.encode())
-    return [Message(_NEWLINK, CREATE | EXCL, create), Message(_NEWLINK, 0, label)]
+    named = head + text(3, name)
+    made = nl.request(
+        Message(_NEWLINK, CREATE | EXCL, create),
+        Message(_NEWLINK, 0, named + attr(20, alias.encode())),
+        Message(_GETLINK, 0, named),
+    )
+    return _link(made[-1][0])
 
 
 def up_message(index: int) -> Message:
@@ -99,14 +106,14 @@ def up_message(index: int) -> Message:
 
 
 def delete_link(nl: Netlink, index: int) -> None:
-    nl.request(Message(_DELLINK, 0, _IFINFO.pack(0, 0, index, 0, 0)), tolerate=(errno.ENODEV,))
+    nl.request(Message(_DELLINK, 0, _IFINFO.pack(0, 0, index, 0, 0), (errno.ENODEV,)))
 
 
 def default_route_links(nl: Netlink) -> set[int]:
     """Indices of the interfaces that carry a default route, IPv4 or IPv6."""
     found = set()
     for family in (2, 10):
-        for _, body in nl.ask(Message(_GETROUTE, DUMP, struct.pack("=BBBBBBBBI", family, *[0] * 8))):
+        for body in nl.dump(Message(_GETROUTE, 0, struct.pack("=BBBBBBBBI", family, *[0] * 8))):
             _, prefix, _, _, _, _, _, kind, _ = struct.unpack_from("=BBBBBBBBI", body)
             oif = attr_map(body[12:]).get(4)
             if prefix == 0 and kind == 1 and oif:
@@ -119,7 +126,7 @@ def route_link(nl: Netlink, address: str) -> int:
     ip = ipaddress.ip_address(address)
     family, bits = (2, 32) if ip.version == 4 else (10, 128)
     body = struct.pack("=BBBBBBBBI", family, bits, 0, 0, 0, 0, 0, 0, 0) + attr(1, ip.packed)
-    answer = nl.ask(Message(_GETROUTE, 0, body))[0][1]
+    answer = nl.request(Message(_GETROUTE, 0, body))[0][0]
     return int(struct.unpack("=I", attr_map(answer[12:])[4])[0])
 
 
@@ -142,13 +149,13 @@ def class_message(index: int, kind: str, classid: int, parent: int, options: byt
 
 
 def delete_qdisc(nl: Netlink, index: int, parent: int, handle: int = 0) -> None:
-    nl.request(Message(_DELQDISC, 0, _tcmsg(index, handle, parent)), tolerate=_GONE)
+    nl.request(Message(_DELQDISC, 0, _tcmsg(index, handle, parent), _GONE))
 
 
 def qdiscs(nl: Netlink, index: int) -> list[Qdisc]:
     """All qdiscs of one interface, those inside others too."""
     found = []
-    for _, body in nl.ask(Message(_GETQDISC, DUMP, _tcmsg(index))):
+    for body in nl.dump(Message(_GETQDISC, 0, _tcmsg(index))):
         _, at, handle, parent, _ = _TCMSG.unpack_from(body)
         if at == index:
             found.append(_qdisc(body, handle, parent))
@@ -157,17 +164,11 @@ def qdiscs(nl: Netlink, index: int) -> list[Qdisc]:
 
 def qdisc(nl: Netlink, index: int, handle: int) -> Qdisc | None:
     """One qdisc by its handle."""
-    try:
-        answers = nl.ask(Message(_GETQDISC, ECHO, _tcmsg(index, handle)))
-    except OSError as e:
-        if e.errno in _GONE:
-            return None
-        raise
-    if not answers:
+    found = nl.request(Message(_GETQDISC, ECHO, _tcmsg(index, handle), _GONE))[0]
+    if not found:
         return None
-    body = answers[0][1]
-    _, _, handle, parent, _ = _TCMSG.unpack_from(body)
-    return _qdisc(body, handle, parent)
+    _, _, handle, parent, _ = _TCMSG.unpack_from(found[0])
+    return _qdisc(found[0], handle, parent)
 
 
 def _qdisc(body: bytes, handle: int, parent: int) -> Qdisc:
@@ -182,14 +183,14 @@ def _word(found: dict[int, bytes]) -> str:
 def _counters(stats: bytes) -> Counters:
     found = attr_map(stats)
     size, packets = struct.unpack_from("=QI", found[1]) if 1 in found else (0, 0)
-    qlen, _, drops = struct.unpack_from("=III", found[3]) if 3 in found else (0, 0, 0)
-    return Counters(packets, size, drops, qlen)
+    qlen, _, drops, _, overlimits = struct.unpack_from("=5I", found[3]) if 3 in found else (0, 0, 0, 0, 0)
+    return Counters(packets, size, drops, qlen, overlimits)
 
 
 def clsact_message(index: int) -> Message:
-    return Message(
-        _NEWQDISC, CREATE | EXCL, _tcmsg(index, CLSACT_HANDLE, CLSACT) + text(1, "clsact") + attr(2, b"")
-    )
+    """Fine where there is one."""
+    body = _tcmsg(index, CLSACT_HANDLE, CLSACT) + text(1, "clsact") + attr(2, b"")
+    return Message(_NEWQDISC, CREATE | EXCL, body, (errno.EEXIST,))
 
 
 def delete_clsact(nl: Netlink, index: int) -> None:
@@ -204,10 +205,13 @@ def has_clsact(nl: Netlink, index: int) -> bool:
 def bpf_filter_message(
     index: int, hook: int, pref: int, handle: int, code: bytes, redirect_to: int
 ) -> Message:
-    """Send what the program matches to another interface's egress; the rest goes on to the next filter."""
+    """Send what the program matches to another interface's egress; the rest goes on to the next filter.
+
+    Fine where there is a filter of that preference and handle.
+    """
     mirred = attr(2, struct.pack("=IIiiiiI", 0, 0, 4, 0, 0, 1, redirect_to))  # stolen; egress redirect
     action = nest(1, nest(1, text(1, "mirred"), nest(2, mirred)))
-    return _bpf(index, hook, pref, handle, code, action)
+    return _bpf(index, hook, pref, handle, code, action, (errno.EEXIST,))
 
 
 def bpf_class_filter_message(index: int, parent: int, pref: int, handle: int, code: bytes) -> Message:
@@ -215,27 +219,29 @@ def bpf_class_filter_message(index: int, parent: int, pref: int, handle: int, co
     return _bpf(index, parent, pref, handle, code, b"")
 
 
-def _bpf(index: int, parent: int, pref: int, handle: int, code: bytes, more: bytes) -> Message:
+def _bpf(
+    index: int, parent: int, pref: int, handle: int, code: bytes, more: bytes, tolerate: tuple[int, ...] = ()
+) -> Message:
     options = attr(4, struct.pack("=H", len(code) // 8)) + attr(5, code) + more
     head = _tcmsg(index, handle, parent, pref << 16 | _ETH_P_ALL)
-    return Message(_NEWTFILTER, CREATE | EXCL, head + text(1, "bpf") + attr(2, options))
+    return Message(_NEWTFILTER, CREATE | EXCL, head + text(1, "bpf") + attr(2, options), tolerate)
 
 
 def delete_filter(nl: Netlink, index: int, hook: int, pref: int, handle: int) -> None:
     body = _tcmsg(index, handle, hook, pref << 16 | _ETH_P_ALL) + text(1, "bpf")
-    nl.request(Message(_DELTFILTER, 0, body), tolerate=_GONE)
+    nl.request(Message(_DELTFILTER, 0, body, _GONE))
 
 
 def filters(nl: Netlink, index: int, hook: int) -> list[Filter]:
     """The filters at a hook of clsact; none where there is no clsact."""
     try:
-        answers = nl.ask(Message(_GETTFILTER, DUMP, _tcmsg(index, 0, hook)))
+        answers = nl.dump(Message(_GETTFILTER, 0, _tcmsg(index, 0, hook)))
     except OSError as e:
         if e.errno in _GONE:
             return []
         raise
     found = []
-    for _, body in answers:
+    for body in answers:
         _, _, handle, _, info = _TCMSG.unpack_from(body)
         parts = attr_map(body[20:])
         to, counters = 0, Counters()

@@ -39,6 +39,7 @@ class Conductor:
         self.zero_ns = self.baseline_begin_ns + int(timeline.baseline_s * NS_PER_S)
         self.end_ns = self.zero_ns + int(timeline.end_s * NS_PER_S)
         self.records = [self._record(step, capabilities[step.name]) for step in timeline.steps]
+        self._over = {step.name: asyncio.Event() for step in timeline.steps}
 
     def _record(self, step: Step, capability: Capability) -> FaultRecord:
         revert_ns = None if step.revert_s is None else self._at(step.revert_s) + APART_NS * self._later(step)
@@ -75,8 +76,17 @@ class Conductor:
         await self._stop.sleep_until(self.end_ns)
 
     async def _step(self, step: Step, record: FaultRecord) -> None:
+        try:
+            await self._inject_and_revert(step, record)
+        finally:
+            self._over[step.name].set()
+        if record.confirmed:
+            await self._watch_recovery(step, record)
+
+    async def _inject_and_revert(self, step: Step, record: FaultRecord) -> None:
         if not await self._stop.sleep_until(record.planned_inject_ns - PLAN_AHEAD_NS):
             return
+        await self._until_earlier_ones_are_over(step)
         try:
             await self._injector.prepare(record, self._host())
         except Exception as e:
@@ -93,7 +103,12 @@ class Conductor:
             return
         if record.planned_revert_ns is not None:
             await self._hold_and_revert(record, record.planned_revert_ns)
-        await self._watch_recovery(step, record)
+
+    async def _until_earlier_ones_are_over(self, step: Step) -> None:
+        # else what one of them did would be read as the state to put back; and a late revert holds up the next
+        for earlier in self._timeline.steps:
+            if earlier.revert_s is not None and earlier.revert_s <= step.inject_s:
+                await self._over[earlier.name].wait()
 
     async def _hold_and_revert(self, record: FaultRecord, revert_ns: int) -> None:
         # looking again must not delay the revert: begin early enough

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from chaosflow.core.clock import Clock
 from chaosflow.core.fault import Capability, FaultAtom, Undo
@@ -40,6 +41,15 @@ class FaultRecord:
     revert_evidence: str = ""
     error: str = ""
     undo_failed: bool = False
+
+    def told(self) -> dict[str, Any]:
+        """All that a report needs of it and that the scenario does not tell, as plain data."""
+        left_out = ("atom", "undo", "capability")
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out} | {
+            "manual": self.undo.manual if self.undo else "",
+            "rung": self.capability.rung,
+            "simulated": self.capability.simulated,
+        }
 
 
 class Injector:
@@ -100,6 +110,11 @@ class Injector:
         record.evidence = effect.evidence
         if not effect.active:
             record.confirmed, record.error = False, f"the effect was lost: {effect.evidence}"
+        elif not effect.met:
+            record.confirmed, record.error = (
+                False,
+                f"in place all the time, with no effect: {effect.evidence}",
+            )
 
     async def revert(self, record: FaultRecord) -> None:
         """Put back the prior state and see that it is back. Safe to call twice and at once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ from chaosflow.core.errors import CapabilityError
 from chaosflow.core.fault import Capability, Effect, Undo
 from chaosflow.core.host import Host
 from chaosflow.faults._net import space, steer
-from chaosflow.faults._net.fault import NetFault, first_of, in_namespace, young
+from chaosflow.faults._net.fault import NetFault, first_of, in_namespace
 from chaosflow.faults._net.place import Place
 from chaosflow.linux import nft, tc
 from chaosflow.linux.cbpf import Match, match_from_json, match_to_json
@@ -49,7 +48,7 @@ class DropFault(NetFault):
         if not rung.ok:
             raise CapabilityError(thing, rung.reason, rung.remedy)
         place = replace(place, match=self.narrow(place.match))
-        state: dict[str, Any] = {"rung": rung.rung, "began_ns": time.monotonic_ns(), **self.more(host, place)}
+        state: dict[str, Any] = {"rung": rung.rung, **self.more(host, place)}
         if rung.rung == BPF_RUNG:
             with space.opened(place.netns) as fd, Netlink(ROUTE, fd) as nl:
                 steering = steer.plan(nl, place, steer.DROP_PREF, (host.run_id, name))
@@ -126,9 +125,7 @@ def look(state: dict[str, Any]) -> Effect:
         in_place, packets = (0, 0) if counted is None else (of, counted[0])
     if in_place < of:
         return Effect(False, f"in place at {in_place} of {of} hooks")
-    if not packets:
-        return Effect(young(state), f"in place at {of} hooks; 0 packets met it so far")
-    return Effect(True, f"{packets} packets dropped")
+    return Effect(True, f"{packets} packets dropped at {of} hooks", met=packets > 0)
 
 
 def _revert(state: dict[str, Any]) -> None:
@@ -146,8 +143,8 @@ def _revert(state: dict[str, Any]) -> None:
                 nft.delete(nl, nft.NETDEV, state["table"])
 
 
-def _blackhole(nl: Netlink, ifb: int) -> list[Any]:
-    if tc.qdisc(nl, ifb, 0x10000):
+def _blackhole(nl: Netlink, ifb: int, new: bool) -> list[Any]:
+    if not new and tc.qdisc(nl, ifb, 0x10000):
         return []
     return [tc.qdisc_message(ifb, "blackhole", 0x10000, tc.ROOT, b"")]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import shlex
-import time
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -18,8 +17,6 @@ from chaosflow.faults._net.abilities import abilities
 from chaosflow.faults._net.place import Place, Wanted, find_place
 
 Port = Annotated[int, Field(ge=1, le=65535)]
-SHOW_WITHIN_S = 3.0
-"""After so long, a fault that no packet has met is not in effect."""
 
 
 class NetFault(FaultAtom):
@@ -116,8 +113,3 @@ def in_namespace(host: Host, commands: Sequence[str]) -> str:
     if space.is_own(space.of_target(host)):
         return line
     return f"nsenter --target {host.target.processes[0].pid} --net sh -c {shlex.quote(line)}"
-
-
-def young(state: dict[str, Any]) -> bool:
-    """Whether it is too early to expect that a packet has met the fault."""
-    return time.monotonic_ns() - int(state["began_ns"]) < SHOW_WITHIN_S * 1e9

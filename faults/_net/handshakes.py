@@ -8,7 +8,7 @@ import select
 import socket
 import time
 
-from chaosflow.linux.netlink import call_inside
+from chaosflow.linux.netns import call_inside
 
 
 def handshakes_ms(netns_fd: int, address: tuple[str, int], count: int, timeout_s: float) -> list[float]:

@@ -55,11 +55,11 @@ def install(stage: Stage, add: Add) -> None:
         if fd is None:
             raise CapabilityError("fault", "the target's network namespace is gone", "start the target first")
         with Netlink(ROUTE, fd) as nl:
-            steer.lead(nl, fd, stage.steering, lambda nl, ifb: _append(nl, ifb, stage, add))
+            steer.lead(nl, fd, stage.steering, lambda nl, ifb, new: _append(nl, ifb, new, stage, add))
 
 
-def _append(nl: Netlink, ifb: int, stage: Stage, add: Add) -> list[Message]:
-    chain = chain_of(tc.qdiscs(nl, ifb))
+def _append(nl: Netlink, ifb: int, new: bool, stage: Stage, add: Add) -> list[Message]:
+    chain = [] if new else chain_of(tc.qdiscs(nl, ifb))
     if any(q.handle == stage.handle for q in chain):
         return []
     if not chain:
@@ -106,6 +106,8 @@ class StageSeen:
     of: int
     packets: int
     drops: int
+    waits: int
+    """How often a packet had to wait for a tbf's rate."""
     options: tuple[bytes, ...]
     """Of the stage's qdisc, per hook."""
 
@@ -120,8 +122,10 @@ def look(stage: Stage) -> StageSeen | None:
             found = [q for ifb in seen.ifb if (q := tc.qdisc(nl, ifb, stage.handle))]
             live = [q for q in found if not _neutral(nl, seen.ifb, q)]
     in_place = min(seen.in_place, len(live))
-    drops = sum(q.counters.drops for q in found)
-    return StageSeen(in_place, len(stage.steering.ifbs), seen.packets, drops, tuple(q.options for q in live))
+    drops, waits = sum(q.counters.drops for q in found), sum(q.counters.overlimits for q in found)
+    return StageSeen(
+        in_place, len(stage.steering.ifbs), seen.packets, drops, waits, tuple(q.options for q in live)
+    )
 
 
 def _neutral(nl: Netlink, ifbs: tuple[int, ...], stage: Qdisc) -> bool:

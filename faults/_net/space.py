@@ -11,6 +11,8 @@ from pathlib import Path
 from chaosflow.core.host import Host
 
 _OWN = "/proc/self/ns/net"
+_found_at: dict[int, str] = {}
+"""Where a namespace was seen last: looked at first, and checked like any other place."""
 
 
 def inode_of(path: str) -> int:
@@ -49,7 +51,7 @@ def opened(inode: int, *, lock: bool = True) -> Iterator[int | None]:
 
 
 def _open(inode: int) -> int | None:
-    for path in _candidates():
+    for path in _candidates(inode):
         try:
             if os.stat(path).st_ino != inode or not _is_namespace(path):
                 continue
@@ -57,6 +59,7 @@ def _open(inode: int) -> int | None:
         except OSError:
             continue
         if os.fstat(fd).st_ino == inode:
+            _found_at[inode] = path
             return fd
         os.close(fd)
     return None
@@ -67,8 +70,10 @@ def _is_namespace(path: str) -> bool:
     return "netns/" in path or os.readlink(path).startswith("net:[")
 
 
-def _candidates() -> Iterator[str]:
+def _candidates(inode: int) -> Iterator[str]:
     yield _OWN
+    if inode in _found_at:
+        yield _found_at[inode]
     for folder in ("/proc/self/fd", "/run/netns", "/var/run/netns"):  # a descriptor may be its only holder
         with contextlib.suppress(OSError):
             yield from (str(p) for p in Path(folder).iterdir())

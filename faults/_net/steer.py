@@ -28,8 +28,8 @@ DROP_PREF, SHAPE_PREF = 196, 197
 FIRST, _LAST = -400, 400
 """Priorities of nftables chains, for the same reason."""
 _ALIAS = "chaosflow"
-Build = Callable[[Netlink, int], list[Message]]
-"""The messages that put a qdisc on the ifb of this index."""
+Build = Callable[[Netlink, int, bool], list[Message]]
+"""The messages that put a qdisc on the ifb of this index; the last argument says that it has none yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +97,15 @@ def _alias(interface: str, *, ours: bool) -> str:
 
 def lead(nl: Netlink, fd: int, steering: Steering, build: Build) -> None:
     """Put everything in place; what is there already is used. Raises OSError or CapabilityError."""
-    link = tc.link(nl, steering.interface)
+    link, *devices = tc.links_named(nl, steering.interface, *steering.ifbs.values())
     if link is None:
         raise CapabilityError(
             f"interface {steering.interface}", "has vanished", "start the fault while it is there"
         )
-    for hook, name in steering.ifbs.items():
-        ifb = tc.link(nl, name)
-        if ifb is None:
-            nl.request(*tc.add_ifb(name, _alias(steering.interface, ours=steering.clsact_ours)))
-            ifb = tc.link(nl, name)
-        assert ifb
-        nl.request(*build(nl, ifb.index), tc.up_message(ifb.index))
+    for (hook, name), known in zip(steering.ifbs.items(), devices, strict=True):
+        ifb = known or tc.add_ifb(nl, name, _alias(steering.interface, ours=steering.clsact_ours))
+        # nothing is led to the device before its qdisc is known to be there
+        nl.request(*build(nl, ifb.index, known is None), tc.up_message(ifb.index))
         if hook in steering.by_nft:
             _lead_by_nft(fd, steering, hook, ifb.index)
         else:
@@ -117,9 +114,8 @@ def lead(nl: Netlink, fd: int, steering: Steering, build: Build) -> None:
 
 def _lead_by_filter(nl: Netlink, steering: Steering, hook: str, link: int, ifb: int) -> None:
     code = cbpf.program(cbpf.match_from_json(steering.match))
-    nl.request(tc.clsact_message(link), tolerate=(errno.EEXIST,))
-    wanted = tc.bpf_filter_message(link, HOOKS[hook], steering.pref, steering.handle, code, ifb)
-    nl.request(wanted, tolerate=(errno.EEXIST,))
+    leading = tc.bpf_filter_message(link, HOOKS[hook], steering.pref, steering.handle, code, ifb)
+    nl.request(tc.clsact_message(link), leading)
 
 
 def _lead_by_nft(fd: int, steering: Steering, hook: str, ifb: int) -> None:
@@ -146,11 +142,10 @@ class Seen:
 
 def look(nl: Netlink, fd: int, steering: Steering) -> Seen:
     """Reads only."""
-    link = tc.link(nl, steering.interface)
+    link, *devices = tc.links_named(nl, steering.interface, *steering.ifbs.values())
     in_place = packets = 0
     ifbs = []
-    for hook, name in steering.ifbs.items():
-        ifb = tc.link(nl, name)
+    for hook, ifb in zip(steering.ifbs, devices, strict=True):
         if ifb is None or link is None:
             continue
         ifbs.append(ifb.index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chaosflow.linux.netlink import call_inside
+from chaosflow.linux.netns import call_inside
 
 
 def retransmitted(netns_fd: int | None) -> int:

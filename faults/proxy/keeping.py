@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from chaosflow.faults.proxy.lane import Lane, Stage
-
-if TYPE_CHECKING:
-    from chaosflow.faults.proxy.timers import Timer
-    from chaosflow.faults.proxy.toxic import Toxic
+from chaosflow.faults.proxy.timers import Timer
+from chaosflow.faults.proxy.toxic import Toxic
 
 
 class KeepingStage(Stage):

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from chaosflow.faults.proxy.request import Request
-    from chaosflow.faults.proxy.timers import Timers
-    from chaosflow.faults.proxy.toxic import Toxic
+from chaosflow.faults.proxy.request import Request
+from chaosflow.faults.proxy.stats import Stats
+from chaosflow.faults.proxy.timers import Timers
 
 
 class Receiver(Protocol):
@@ -44,6 +43,17 @@ class Wire(Protocol):
     def read_on(self, lane: Lane, *, on: bool) -> None: ...
 
     def reset(self) -> None: ...
+
+
+class Poison(Protocol):
+    """What a lane needs of a toxic."""
+
+    toxicity: float
+
+    @property
+    def stats(self) -> Stats: ...
+
+    def stage(self, lane: Lane) -> Stage: ...
 
 
 class Stage(ABC):
@@ -109,7 +119,7 @@ class Lane:
         self.wire, self.stream = wire, stream
         self.sink = _Sink(self)
         self.head: Receiver = self.sink
-        self.stages: list[tuple[Toxic, Stage]] = []
+        self.stages: list[tuple[Poison, Stage]] = []
         self.sink_full = False
         self.ended = False
         """The source has ended; whether that has come through is the link's to know."""
@@ -127,7 +137,7 @@ class Lane:
             self.ended = True
             self.head.end(reset=reset)
 
-    def attach(self, toxic: Toxic) -> None:
+    def attach(self, toxic: Poison) -> None:
         """Let a toxic act on what flows from now on, with its probability."""
         if self.wire.rng.random() >= toxic.toxicity:
             return
@@ -136,7 +146,7 @@ class Lane:
         self._relink()
         toxic.stats.connections += 1
 
-    def detach(self, toxic: Toxic) -> None:
+    def detach(self, toxic: Poison) -> None:
         """The toxic acts no more; what it holds still comes through, in order."""
         for known, stage in list(self.stages):
             if known is toxic and not stage.released:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -32,9 +33,18 @@ def _proxy_to_streams() -> RunningProxy:
     return SHARED.enter_context(proxy_to(SHARED.enter_context(server(streaming(6)))))
 
 
+def _idle(proxy: RunningProxy) -> RunningProxy:
+    """The proxy, when nothing of an earlier test is open on it any more: it would be met."""
+    give_up = time.monotonic() + 10
+    while proxy.call("GET", "/proxies/target")[1]["stats"]["open"]:
+        assert time.monotonic() < give_up, "a connection of an earlier test stays open"
+        time.sleep(0.005)
+    return proxy
+
+
 @contextlib.contextmanager
 def _echoing(params: dict[str, Any], *, breaks: bool = False) -> Iterator[Rig]:
-    proxy = _proxy_to_echo()
+    proxy = _idle(_proxy_to_echo())
 
     def drive() -> None:
         try:
@@ -66,7 +76,7 @@ def _down() -> Iterator[Rig]:
 
 @contextlib.contextmanager
 def _streaming(params: dict[str, Any]) -> Iterator[Rig]:
-    proxy = _proxy_to_streams()
+    proxy = _idle(_proxy_to_streams())
 
     def drive() -> None:
         for _ in range(2):

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from contract_rigs import CANNOT_HERE, NEED_ROOT, RIGS, Rig
 from pydantic import ValidationError
+from told import tell_rung
 
 import chaosflow.faults
 from chaosflow.core.fault import FaultAtom, Undo
@@ -34,6 +36,11 @@ _root = [
 KINDS = [
     pytest.param(kind, marks=[pytest.mark.slow, *(_root if kind in NEED_ROOT else [])])
     for kind in registry.names()
+]
+ON_TRAFFIC = [
+    param
+    for param in KINDS
+    if str(param.values[0]).startswith(("net.", "proxy.", "stream.")) and param.values[0] != "proxy.down"
 ]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -57,7 +64,9 @@ def _act(what: str, rig: Rig, undo: Undo, tmp_path: Path) -> int:
 
 def _planned(kind: str, rig: Rig) -> tuple[FaultAtom, Undo]:
     atom = registry.get(kind).model_validate(rig.params)
-    return atom, asyncio.run(atom.plan(rig.host, "some-name"))
+    undo = asyncio.run(atom.plan(rig.host, "some-name"))
+    tell_rung(undo, atom.check(rig.host).rung)
+    return atom, undo
 
 
 @every_kind
@@ -91,8 +100,11 @@ def test_inject_shows_and_revert_puts_the_prior_state_back_twice(kind: str, rig:
     first = asyncio.run(atom.is_active(undo))
     assert first, first.evidence
     rig.drive()
-    effect = asyncio.run(atom.is_active(undo))
+    give_up = time.monotonic() + 3
+    while not (effect := asyncio.run(atom.is_active(undo))).met and time.monotonic() < give_up:
+        time.sleep(0.01)
     assert effect, effect.evidence
+    assert effect.met, effect.evidence
     assert re.search(r"\d", effect.evidence), effect.evidence
     assert rig.look() != before
     for _ in range(2):
@@ -100,6 +112,20 @@ def test_inject_shows_and_revert_puts_the_prior_state_back_twice(kind: str, rig:
         if atom.reversible:
             assert not asyncio.run(atom.is_active(undo))
             assert rig.look() == before
+
+
+@pytest.mark.parametrize("kind", ON_TRAFFIC)
+def test_what_no_traffic_has_met_does_not_stay_confirmed(kind: str, rig: Rig) -> None:
+    """chaosd 273, chaosblade 1315: success reported, no effect. In place alone is no effect."""
+    atom, undo = _planned(kind, rig)
+    asyncio.run(atom.inject(undo))
+    try:
+        effect = asyncio.run(atom.is_active(undo))
+        assert effect, effect.evidence
+        assert not effect.met, effect.evidence
+        assert re.search(r"\b0\b", effect.evidence), effect.evidence
+    finally:
+        asyncio.run(atom.revert(undo))
 
 
 @every_kind

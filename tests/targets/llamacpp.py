@@ -15,12 +15,20 @@ from target_process import TargetProcess, free_port, running
 from tiny_model import TinyModel
 
 _PROGRAM = Path(__file__).with_name("llamacpp_server.py")
+_SUPERVISOR = Path(__file__).with_name("supervise.py")
 
 
 @contextlib.contextmanager
-def llamacpp_server(model: TinyModel, log_folder: Path, slots: int = 16) -> Iterator[TargetProcess]:
-    """A healthy llama.cpp server with room for ``slots`` streams; gone, with its cgroup, at the end."""
+def llamacpp_server(
+    model: TinyModel, log_folder: Path, slots: int = 16, *, supervised: bool = False
+) -> Iterator[TargetProcess]:
+    """A healthy llama.cpp server with room for ``slots`` streams; gone, with its cgroup, at the end.
+
+    ``supervised``: started again half a second after its death; ``pid`` is then the supervisor's.
+    """
     port = free_port()
     command = [sys.executable, str(_PROGRAM), str(model.gguf), str(port), str(slots)]
+    if supervised:
+        command = [sys.executable, str(_SUPERVISOR), "0.5", *command]
     with running("llamacpp", command, port, log_folder / "llamacpp.log") as target:
         yield target

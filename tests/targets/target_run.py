@@ -77,12 +77,19 @@ def chaosflow_run(scenario: Mapping[str, Any], folder: Path, timeout_s: float) -
     Fails when nothing was left to read, or when it took longer than ``timeout_s``.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path, runs = folder / "scenario.yaml", folder / "runs"
+    path = folder / "scenario.yaml"
     path.write_text(yaml.safe_dump(dict(scenario), sort_keys=False))
-    command = [str(COMMAND), "run", str(path), "--plain", "--runs-dir", str(runs)]
+    return finished_run([str(path)], folder / "runs", timeout_s)
+
+
+def finished_run(
+    arguments: Sequence[str], runs: Path, timeout_s: float, env: Mapping[str, str] | None = None
+) -> FinishedRun:
+    """``chaosflow run ARGUMENTS``, its runs in the empty folder ``runs``; else as ``chaosflow_run``."""
+    command = [str(COMMAND), "run", *arguments, "--plain", "--runs-dir", str(runs)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "COLUMNS": "200"},
+        env={**os.environ, "COLUMNS": "200", **(env or {})},
     ) as process:  # fmt: skip
         try:
             output, _ = process.communicate(timeout=timeout_s)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from chaosflow.faults.proxy.lane import Lane, Stage
+from chaosflow.faults.proxy.stats import Moments
 from chaosflow.faults.proxy.timers import Timer
-from chaosflow.faults.proxy.toxic import Attributes, Moments, Toxic
+from chaosflow.faults.proxy.toxic import Attributes, Toxic
 
 _MS = 1_000_000
 _FIRE_EARLY_NS = 20_000

@@ -36,6 +36,10 @@ class TimeoutStage(KeepingStage):
         self._met_ns = time.monotonic_ns()
         self._arm()
 
+    def feed(self, data: bytes) -> None:
+        self.toxic.stats.add("stopped_bytes", len(data))
+        super().feed(data)
+
     def updated(self) -> None:
         self.stop_timer()
         self._arm()

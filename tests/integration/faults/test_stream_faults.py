@@ -200,7 +200,7 @@ def test_text_without_such_characters_is_not_confirmed() -> None:
     toxic = {"attributes": StreamSplitUtf8().model_dump()}
     stats = {"chunks": 99, "events": 50, "streams": 5, "chosen": 5, "installed_s": 20.0}
     effect = StreamSplitUtf8.judge(toxic, stats)
-    assert not effect
+    assert not effect.met
     assert "no content event had a character of several bytes" in effect.evidence
 
 

@@ -91,6 +91,32 @@ def test_an_oom_killed_stressor_is_seen_and_does_not_break_the_revert() -> None:
     reverted(atom, undo)
 
 
+@pytest.mark.parametrize(
+    "atom",
+    [
+        HostCpuStress(workers=2, percent=20),
+        HostMemoryPressure(mib=16),
+        HostMemoryBandwidth(workers=2, array_mib=4),
+        HostIoStress(path="/var/tmp", file_mib=2, mib_per_s=2),
+        HostDiskFill(path="/var/tmp", mib=8),
+    ],
+    ids=lambda atom: atom.kind,
+)
+def test_whichever_stressor_dies_is_seen_and_reaped_and_reverts(atom: StressFault) -> None:
+    """chaos-mesh 847, 2999: a dead stressor goes unseen or breaks the recovery; chaosblade 398: zombies."""
+    if not (able := atom.check(host_for(None))).ok:
+        pytest.skip(able.reason)
+    undo = injected(atom)
+    refs = [worker.ref for worker in stressor.workers(undo.state)]
+    procs.send(refs[0], signal.SIGKILL)
+    until(lambda: not refs[0].alive())
+    effect = asyncio.run(atom.is_active(undo))
+    assert not effect
+    assert f"{len(refs) - 1} of {len(refs)} helpers alive" in effect.evidence
+    reverted(atom, undo)
+    assert not [ref.pid for ref in refs if Path(f"/proc/{ref.pid}").exists()], "zombies"
+
+
 @needs_root[0]
 @needs_root[1]
 def test_a_stressor_killed_by_the_kernel_for_its_memory_leaves_nothing() -> None:

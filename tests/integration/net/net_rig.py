@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import select
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
+from told import tell_rung
 
-from chaosflow.core.fault import FaultAtom, Undo
+from chaosflow.core.fault import Effect, FaultAtom, Undo
 from chaosflow.core.host import Host, ProcessRef, TargetHandle
-from chaosflow.linux.netlink import call_inside
-from chaosflow.linux.netns import new_network_namespace
+from chaosflow.faults._net.abilities import abilities
+from chaosflow.linux.netns import call_inside, new_network_namespace
 
 needs_root = [
     pytest.mark.root,
@@ -50,20 +52,24 @@ class Space:
 
     def run(self, line: str) -> str:
         """A shell line inside; its output."""
-        command = ["nsenter", f"--net=/proc/self/fd/{self.fd}", "sh", "-c", line]
-        done = subprocess.run(command, pass_fds=[self.fd], capture_output=True, text=True, timeout=60)
+        return self._run(["sh", "-c", line])
+
+    def _run(self, command: list[str], lines: str = "") -> str:
+        """A program inside, fed these lines. A child lives where the thread is that forks it: no nsenter."""
+        done = call_inside(
+            self.fd,
+            lambda: subprocess.run(command, input=lines, capture_output=True, text=True, timeout=60),
+        )
         return done.stdout + done.stderr
 
     def look(self) -> str:
-        """Qdiscs, filters, links and rules, without counters, as text."""
-        names = self.run("ls /sys/class/net 2>/dev/null; ip -o link | cut -d: -f2").split()
-        carrier = "sed 's/NO-CARRIER,//; s/LOWER_UP//; s/ state [A-Z]*//'"  # comes and goes by itself
-        lines = ["tc qdisc show", f"ip -o link | {carrier}"]
-        for name in sorted({n.partition("@")[0] for n in names}):
-            lines += [f"tc filter show dev {name} {hook} 2>/dev/null" for hook in ("ingress", "egress")]
-        if shutil.which("nft"):
-            lines.append("nft list ruleset 2>/dev/null")
-        return self.run("; ".join(lines))
+        """Qdiscs, filters, links and rules, without counters, as text. Few processes: a guest is slow at them."""
+        links = call_inside(self.fd, _links)
+        asked = ["qdisc show"]
+        asked += [f"filter show dev {name} {hook}" for name in links for hook in ("ingress", "egress")]
+        seen = f"{links}\n" + self._run(["tc", "-force", "-batch", "-"], "\n".join(asked) + "\n")
+        rules = shutil.which("nft") and (abilities().nft_netdev or abilities().nft_reject)
+        return seen + (self._run(["nft", "list", "ruleset"]) if rules else "")
 
     def host(self, port: int = PORT, *, included: bool = True) -> Host:
         ref = ProcessRef.of(self.process.pid)
@@ -74,18 +80,24 @@ class Space:
         return Host(run_id="test", target=target)
 
 
+def _links() -> dict[str, int]:
+    """Names and flags of the links of this namespace; a carrier comes and goes by itself."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _, name in sorted(socket.if_nameindex()):
+            answer = fcntl.ioctl(sock, 0x8913, struct.pack("16sH14x", name.encode(), 0))  # SIOCGIFFLAGS
+            found[name] = struct.unpack("16sH14x", answer)[1] & ~0x40  # IFF_RUNNING
+    return found
+
+
 @contextlib.contextmanager
 def space() -> Iterator[Space]:
     fd = new_network_namespace()
     assert fd is not None
     try:
-        command = ["nsenter", f"--net=/proc/self/fd/{fd}", "sleep", "1000"]
-        process = subprocess.Popen(command, pass_fds=[fd])
+        process = call_inside(fd, lambda: subprocess.Popen(["sleep", "1000"]))
         try:
-            inode, give_up = os.fstat(fd).st_ino, time.monotonic() + 10
-            while os.stat(f"/proc/{process.pid}/ns/net").st_ino != inode:
-                assert time.monotonic() < give_up, "nsenter never entered"
-                time.sleep(0.002)
+            assert os.stat(f"/proc/{process.pid}/ns/net").st_ino == os.fstat(fd).st_ino
             yield Space(fd, process)
         finally:
             process.kill()
@@ -195,7 +207,9 @@ def udp_lost(where: Space, count: int, port: int = PORT) -> list[bool]:
 
 
 def planned(atom: FaultAtom, host: Host, name: str = "some-name") -> Undo:
-    return asyncio.run(atom.plan(host, name))
+    undo = asyncio.run(atom.plan(host, name))
+    tell_rung(undo)
+    return undo
 
 
 @contextlib.contextmanager
@@ -210,8 +224,10 @@ def in_effect(atom: FaultAtom, host: Host, name: str = "some-name") -> Iterator[
         asyncio.run(atom.revert(undo))
 
 
-def effect_of(atom: FaultAtom, undo: Undo, **change: Any) -> Any:
-    """Look again as if it had been injected long ago."""
+def effect_of(atom: FaultAtom, undo: Undo) -> Effect:
+    """Look again as just before the revert: in place is not enough."""
     old = undo.model_copy(deep=True)
-    old.state["began_ns"] -= int(60e9)
-    return asyncio.run(atom.is_active(old))
+    if "began_ns" in old.state:
+        old.state["began_ns"] -= int(60e9)
+    effect = asyncio.run(atom.is_active(old))
+    return Effect(effect.active and effect.met, effect.evidence)

@@ -62,7 +62,7 @@ def test_a_line_of_8_mbit_carries_8_mbit(where: Space) -> None:
 
 
 def test_foreign_qdiscs_and_devices_stay_as_they_are(where: Space) -> None:
-    """Chaos Mesh deletes every root qdisc first; here none is touched."""
+    """Chaos Mesh source: it deletes the root qdisc of every interface first. Here none is touched."""
     where.run(FOREIGN)
     before = where.look()
     assert "htb 5:" in before

@@ -60,6 +60,16 @@ def test_a_server_that_dies_in_mid_run_is_told_by_its_requests(place: Place, ser
     assert outcomes & {"connect", "reset", "truncated"}
 
 
+def test_a_fault_that_nothing_met_is_never_a_pass(place: Place, server: Server) -> None:
+    """chaosd 273, chaosblade 1315: in place from its begin to its end, and without any effect."""
+    never = {"name": "cut", "type": "proxy.limit_data", "duration": "2s", "params": {"limit_bytes": 10**9}}
+    run = place.run(
+        scenario(target={"url": server.url}, faults=[never], sla={"objectives": ["error_rate <= 100%"]})
+    )
+    assert run.process.returncode == 4, run.text
+    assert "in place all the time, with no effect: 0 of" in run.text
+
+
 def test_a_fault_that_does_not_land_is_never_a_pass(place: Place, server: Server) -> None:
     """chaosd 273, chaostoolkit-lib 95: the target is gone when its turn comes."""
     run = place.start(

@@ -58,6 +58,21 @@ def test_a_paused_process_goes_on(sleeper: subprocess.Popen[bytes]) -> None:
     assert list(journal_folders()) == []
 
 
+def test_what_was_undone_once_is_never_touched_again(sleeper: subprocess.Popen[bytes]) -> None:
+    """chaosd 207: stale stored rules were applied again in later runs."""
+    atoms = load_atoms()
+    undo = asyncio.run(atoms.get("process.pause")().plan(host(sleeper), "freeze"))
+    journal = Journal.create("r1")
+    journal.reverted(journal.plan(undo))
+    journal.close(remove=False)  # the run was killed just before it would have removed its journal
+    os.kill(sleeper.pid, signal.SIGSTOP)  # somebody else's, since
+    for _ in range(2):
+        healed = asyncio.run(heal_all(atoms))
+        assert (healed.undone, healed.failed) == ([], [])
+        assert list(journal_folders()) == [], "state is empty after a run"
+    assert state(sleeper.pid) == "T"
+
+
 def test_a_kill_has_nothing_to_put_back_and_does_not_fail_for_ever(sleeper: subprocess.Popen[bytes]) -> None:
     atom = load_atoms().get("process.kill")()
     undo = asyncio.run(atom.plan(host(sleeper), "crash"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from chaosflow.core.clock import SystemClock
 from chaosflow.core.fault import Capability, Effect, FaultAtom, Undo
 from chaosflow.core.host import Host, TargetHandle
-from chaosflow.core.journal import Journal
+from chaosflow.core.journal import JOURNAL_FILE, Journal
 from chaosflow.core.registry import Registry
 from chaosflow.core.segments import Mark
 from chaosflow.orchestrator import injector as module
@@ -21,6 +23,8 @@ from chaosflow.orchestrator.injector import FaultRecord, Injector
 
 WORLD: dict[str, str] = {}
 LOG: list[str] = []
+ON_DISK: dict[str, bytes] = {}
+"""The journal's file at the moment of an injection, read as another process would read it."""
 
 
 class FlagFault(FaultAtom):
@@ -29,6 +33,8 @@ class FlagFault(FaultAtom):
     kind: ClassVar[str] = "test.flag"
     works: bool = True
     reverts: bool = True
+    fails: bool = False
+    seen: bool = True
 
     def check(self, host: Host) -> Capability:
         return Capability.yes()
@@ -38,18 +44,21 @@ class FlagFault(FaultAtom):
             kind=self.kind,
             name=name,
             run_id=host.run_id,
-            state={"reverts": self.reverts},
+            state={"reverts": self.reverts, "seen": self.seen},
             manual=f"unset {name}",
         )
 
     async def inject(self, undo: Undo) -> None:
         LOG.append(f"inject {undo.name}")
+        ON_DISK[undo.name] = (Path(os.environ["CHAOSFLOW_STATE_DIR"]) / "r1" / JOURNAL_FILE).read_bytes()
         if self.works:
             WORLD[undo.name] = "on"
+        if self.fails:
+            raise OSError(17, "File exists")
 
     @staticmethod
     async def is_active(undo: Undo) -> Effect:
-        return Effect(undo.name in WORLD, f"flag is {WORLD.get(undo.name, 'off')}")
+        return Effect(undo.name in WORLD, f"flag is {WORLD.get(undo.name, 'off')}", undo.state["seen"])
 
     @staticmethod
     async def revert(undo: Undo) -> None:
@@ -119,6 +128,46 @@ def test_an_effect_that_is_lost_in_mid_fault_is_seen(rig: Rig) -> None:
     record = asyncio.run(play())
     assert not record.confirmed
     assert "lost" in record.error
+
+
+def test_what_met_no_traffic_until_its_end_is_not_confirmed(rig: Rig) -> None:
+    """chaosd 273, chaosblade 1315: success reported, nothing in effect."""
+
+    async def play() -> FaultRecord:
+        record = await rig.do("a", FlagFault(seen=False))
+        assert record.confirmed, "in place, and the load may still come"
+        await rig.injector.look_again(record)
+        await rig.injector.revert(record)
+        return record
+
+    record = asyncio.run(play())
+    assert not record.confirmed
+    assert "no effect: flag is on" in record.error
+    assert record.reverted
+
+
+def test_the_undo_is_on_disk_before_the_injection_begins(rig: Rig) -> None:
+    """chaos-engineering-rs source: it journals after the injection, and a crash between loses the undo."""
+    ON_DISK.clear()
+    asyncio.run(rig.do("a", FlagFault()))
+    lines = [json.loads(line) for line in ON_DISK["a"].rstrip(b"\0").splitlines()]
+    assert [line["undo"]["name"] for line in lines] == ["a"]
+    assert lines[0]["undo"]["manual"] == "unset a"
+
+
+def test_an_injection_that_fails_half_way_is_no_success_and_is_undone(rig: Rig) -> None:
+    """Chaos Mesh source, krkn source: an error counted only if it was the last, or if all failed."""
+
+    async def play() -> FaultRecord:
+        record = await rig.do("a", FlagFault(fails=True))
+        await rig.injector.revert_all()
+        return record
+
+    record = asyncio.run(play())
+    assert not record.confirmed, "the effect shows, and yet a step has failed"
+    assert "File exists" in record.error
+    assert record.reverted
+    assert WORLD == {}
 
 
 def test_a_revert_without_effect_is_told_with_the_manual_command_and_hides_no_other(
