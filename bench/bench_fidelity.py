@@ -1,15 +1,16 @@
 """How true are the times that the load reports, and what does it cost? Against a server that keeps, and records,
 an exact schedule. Every figure stands beside a plain Locust user's or a raw asyncio client's of the same minute.
 
-    bench_fidelity.py [PART …]     parts: times speed burst cpu rate many memory (the last: bench-long only)
+    bench_fidelity.py [PART …]     parts: times rivals speed burst cpu rate many lost memory (the last: bench-long only)
 
 The machine's other work disturbs every figure: each is the median of several runs, the best run beside it, and the
-load average at the end of each part is printed. bench/rivals.sh adds AIPerf and inference-perf.
+load average at the end of each part is printed.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import statistics
 import sys
 import tempfile
@@ -27,8 +28,12 @@ from fidelity_rig import (
     stats,
     truth_server,
 )
+from fidelity_runs import at, kill_a_worker, watched_run
+from rivals import NotInstalled, Reported, aiperf, install, tokenizer
 
 LONG = bool(os.environ.get("CHAOSFLOW_BENCH_LONG"))
+MEMORY_S = float(os.environ.get("CHAOSFLOW_BENCH_MEMORY_S", "1800"))
+KILLS = int(os.environ.get("CHAOSFLOW_BENCH_KILLS", "20" if LONG else "5"))
 REPEATS = int(os.environ.get("CHAOSFLOW_BENCH_REPEATS", "5" if LONG else "3"))
 TTFT_MS, GAP_MS, TOKENS = 50, 10, 64
 ROUNDS = 6
@@ -81,6 +86,36 @@ def times(folder: Path, binary: Path) -> None:
             show(f"gap P99 error, {streams} streams", name, [e[2] for e in errors], gap_must, "ms", note)
 
 
+def rivals(folder: Path, binary: Path) -> None:
+    """AIPerf, a plain Locust user and ChaosFlow, one after the other: TTFT as each reports it, minus the truth."""
+    try:
+        program, model = install(), tokenizer(folder)
+    except NotInstalled as e:
+        print(f"AIPerf cannot be installed here: {e}", flush=True)
+        return
+    for streams in (64, 256):
+        wanted = streams * ROUNDS
+        for tool in ("AIPerf", "plain Locust", "chaosflow"):
+            with truth_server(binary, TTFT_MS, GAP_MS, TOKENS) as port:
+                if tool == "AIPerf":
+                    try:
+                        said = aiperf(program, model, port, streams, wanted, folder / f"aiperf-{streams}")
+                    except NotInstalled as e:
+                        print(f"AIPerf does not run here: {e}", flush=True)
+                        continue
+                else:
+                    found = (
+                        chaosflow(port, closed(streams, ROUNDS), ROUNDS * STREAM_S + 2, folder)
+                        if tool == "chaosflow"
+                        else other_client("plain_locust.py", port, streams, ROUNDS)
+                    )
+                    said = Reported(mean(found.ttft), quantile(found.ttft, 0.99), found.cpu_s)
+                true = stats(port)["ttft_ms"]
+            note = f"{said.cpu_s:.1f} CPU s"
+            show(f"TTFT mean error, {streams} streams", tool, [said.ttft_mean - true["mean"]], "", "ms", note)
+            show(f"TTFT P99 error, {streams} streams", tool, [said.ttft_p99 - true["p99"]], "", "ms")
+
+
 def speed(folder: Path, binary: Path) -> None:
     """One event a packet, as fast as the server sends them: 64 streams with a token each ms."""
     ratios, costs = [], []
@@ -129,23 +164,23 @@ def burst(folder: Path, binary: Path) -> None:
 
 
 def parser_rate() -> float:
-    """Tokens/s of HTTP, event stream and JSON parsing of recorded bursts."""
+    """Tokens by CPU second of HTTP, event stream and JSON parsing of recorded bursts."""
     import time
 
+    from chaosflow.core.sample import RequestRecord
     from chaosflow.load.exchange import Exchange
-    from chaosflow.load.record import StreamRecord
 
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     event = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"tiny","choices":[{"index":0,"delta":{"content":" tok%02d"},"finish_reason":null}]}\n\n'
     events = [event % (n % 100) for n in range(64)]
     stream = head + b"".join(b"%x\r\n%s\r\n" % (len(e), e) for e in events)
     stream += b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
-    begun_s = time.perf_counter()
+    begun_s = time.process_time()
     for number in range(1000):
-        exchange = Exchange(StreamRecord(number, 0), lambda: None)
+        exchange = Exchange(RequestRecord(number, 0), lambda: None)
         exchange.feed(stream, 2, 1, one_segment=False)
         exchange.release()
-    return 64_000 / (time.perf_counter() - begun_s)
+    return 64_000 / (time.process_time() - begun_s)
 
 
 def cpu(folder: Path, binary: Path) -> None:
@@ -191,23 +226,44 @@ def many(folder: Path, binary: Path) -> None:
     show("1,000 streams for 60 s: gap P99 error", "chaosflow", [error], "", "ms", note)
 
 
-def memory(folder: Path, binary: Path) -> None:
-    """Half an hour at 100 requests/s."""
-    plan = {"arrival": {"kind": "poisson", "rate_per_s": 100}, "output_tokens": 16}
+def lost(folder: Path, binary: Path) -> None:
+    """kill -9 of one of two workers, until the verdict ``invalid`` is written (exit code 4), and the report too."""
+    choose, verdict_s, end_s = random.Random(1), [], []
     with truth_server(binary, 20, 5, 16) as port:
-        found = chaosflow(port, plan, 1800, folder)
-    early, late = mean(found.rss_mib[60:120]), mean(found.rss_mib[-60:])
-    show(
-        "30 min at 100/s: memory",
-        "chaosflow",
-        [100 * (late / early - 1)],
-        "<= 5",
-        "% more",
-        f"{late:.0f} MiB",
-    )
+        for number in range(KILLS):
+            place = folder / f"killed-{number}"
+            place.mkdir()
+            *took_s, code = kill_a_worker(f"http://127.0.0.1:{port}/v1", choose.uniform(0.5, 4.0), place)
+            assert code == 4, f"exit code {code}"
+            verdict_s.append(took_s[0])
+            end_s.append(took_s[1])
+    note = f"median {statistics.median(verdict_s):.2f} s; with its report {statistics.median(end_s):.2f}, at most {max(end_s):.2f} s"
+    show(f"{KILLS} workers killed: until invalid", "chaosflow", [max(verdict_s)], "<= 5", "s at most", note)
 
 
-PARTS = {f.__name__: f for f in (times, speed, burst, cpu, rate, many)} | ({"memory": memory} if LONG else {})
+def memory(folder: Path, binary: Path) -> None:
+    """Half an hour at 100 requests/s: orchestrator, load master and load worker."""
+    with truth_server(binary, 20, 5, 16) as port:
+        found = watched_run(f"http://127.0.0.1:{port}/v1", 100, MEMORY_S, folder)
+    moments_s = [MEMORY_S * share for share in (1 / 30, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 1)]
+    for name, series in found.sizes.items():
+        mib = [at(series, moment_s) for moment_s in moments_s]
+        over_time = " ".join(f"{m / 60:g}:{v:.1f}" for m, v in zip(moments_s, mib, strict=True))
+        growth = 100 * (mib[-1] / mib[0] - 1)
+        show(
+            f"{MEMORY_S / 60:g} min at 100/s: {name}",
+            "chaosflow",
+            [growth],
+            "<= 5",
+            "% more",
+            f"min:MiB {over_time}",
+        )
+    print(f"  (memory: {found.requests} requests, verdict {found.state})")
+
+
+PARTS = {f.__name__: f for f in (times, rivals, speed, burst, cpu, rate, many, lost)} | (
+    {"memory": memory} if LONG else {}
+)
 
 
 def main(parts: list[str]) -> None:

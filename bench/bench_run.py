@@ -46,7 +46,7 @@ def environment(place: Path) -> dict[str, str]:
 
 
 def newest_result(place: Path) -> dict[str, Any]:
-    folder = max((place / "runs").iterdir(), key=lambda p: p.stat().st_mtime)
+    folder = max((p for p in (place / "runs").iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
     data: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return data
 

@@ -1,9 +1,7 @@
-"""AIPerf and ChaosFlow against the truth server, one after the other (started by rivals.sh).
+"""AIPerf against the truth server (part ``rivals`` of bench_fidelity.py).
 
-    rivals.py AIPERF [STREAMS …]
-
-Shown: what each reports, minus what the server recorded; CPU seconds of all its processes. AIPerf's "inter-token latency"
-is an average per request, so its P99 cannot show a stall within a stream: it is left out.
+It needs some 150 packages, so it gets an environment of its own (build/rivals, made once) and no part in the project's.
+Its "inter-token latency" is an average per request, whose P99 cannot show a stall within a stream: it is left out.
 """
 
 from __future__ import annotations
@@ -12,56 +10,69 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
+import venv
+from dataclasses import dataclass
 from pathlib import Path
 
-from fidelity_rig import HERE, build, chaosflow, closed, mean, quantile, stats, truth_server
+from fidelity_rig import HERE, take_precedence
 
-ROUNDS, TTFT_MS, GAP_MS, TOKENS = 12, 50, 10, 64
-
-sys.path.insert(0, str(HERE.parent / "tests" / "targets"))
-from tiny_model import make_tiny_model  # noqa: E402
+VENV = HERE.parent / "build" / "rivals"
+PACKAGE = "aiperf"
 
 
-def aiperf(
-    program: str, tokenizer: Path, port: int, streams: int, folder: Path
-) -> tuple[float, float, float]:
-    """(mean, P99 of its TTFT in ms, CPU seconds)."""
+class NotInstalled(Exception):
+    """Why the rival cannot run here, in pip's own words."""
+
+
+@dataclass(slots=True)
+class Reported:
+    """What a tool says of its run; ms."""
+
+    ttft_mean: float
+    ttft_p99: float
+    cpu_s: float
+
+
+def install() -> Path:
+    """AIPerf's program, installed from the package index where it is not yet. Raises NotInstalled."""
+    program = VENV / "bin" / PACKAGE
+    if program.exists():
+        return program
+    try:
+        venv.create(VENV, with_pip=True, clear=True)
+        pip = [VENV / "bin" / "pip", "--disable-pip-version-check", "--quiet", "install", PACKAGE]
+        done = subprocess.run(pip, capture_output=True, text=True, timeout=900, check=False)
+    except (OSError, subprocess.SubprocessError) as e:
+        raise NotInstalled(str(e)) from e
+    if done.returncode or not program.exists():
+        raise NotInstalled(" ".join(done.stderr.strip().splitlines()[-2:]) or "pip said nothing")
+    return program
+
+
+def tokenizer(folder: Path) -> Path:
+    """A small tokenizer, for AIPerf wants one."""
+    sys.path.insert(0, str(HERE.parent / "tests" / "targets"))
+    from tiny_model import make_tiny_model
+
+    return make_tiny_model(folder / "model").folder
+
+
+def aiperf(program: Path, model: Path, port: int, streams: int, requests: int, folder: Path) -> Reported:
+    """One closed-loop run. Raises NotInstalled where it fails, with its last words."""
     command = [
-        program, "profile", "--model", "tiny", "--tokenizer", str(tokenizer), "--url", f"http://127.0.0.1:{port}",
-        "--endpoint-type", "chat", "--streaming", "--concurrency", str(streams),
-        "--request-count", str(streams * ROUNDS), "--synthetic-input-tokens-mean", "8",
-        "--output-tokens-mean", str(TOKENS), "--ui", "none", "--artifact-dir", str(folder),
+        program, "profile", "--model", "tiny", "--tokenizer", model, "--url", f"http://127.0.0.1:{port}",
+        "--endpoint-type", "chat", "--streaming", "--concurrency", str(streams), "--request-count", str(requests),
+        "--synthetic-input-tokens-mean", "8", "--output-tokens-mean", "64", "--ui", "none", "--artifact-dir", folder,
     ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    (report,) = folder.rglob("profile_export_aiperf.json")
-    ttft = json.loads(report.read_text())["time_to_first_token"]
-    assert ttft["count"] == streams * ROUNDS, ttft
-    return ttft["avg"], ttft["p99"], used.ru_utime + used.ru_stime
-
-
-def main(program: str, all_streams: list[int]) -> None:
-    print(f"{'streams':>7}  {'tool':<12}{'TTFT mean error':>16}{'TTFT P99 error':>16}{'CPU s':>8}")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        binary, model = build(folder), make_tiny_model(folder / "model")
-        for streams in all_streams:
-            for tool in ("AIPerf", "chaosflow"):
-                with truth_server(binary, TTFT_MS, GAP_MS, TOKENS) as port:
-                    if tool == "AIPerf":
-                        average, p99, cpu = aiperf(
-                            program, model.folder, port, streams, folder / f"a{streams}"
-                        )
-                    else:
-                        found = chaosflow(port, closed(streams, ROUNDS), ROUNDS * 0.7 + 2, folder)
-                        average, p99, cpu = mean(found.ttft), quantile(found.ttft, 0.99), found.cpu_s
-                    true = stats(port)["ttft_ms"]
-                errors = f"{average - true['mean']:>+13.2f} ms{p99 - true['p99']:>+13.2f} ms"
-                print(f"{streams:>7}  {tool:<12}{errors}{cpu:>8.1f}", flush=True)
-    print(f"(load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores)")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], [int(a) for a in sys.argv[2:]] or [1, 16, 64, 256])
+    log = folder.with_suffix(".log")
+    with log.open("wb") as words:
+        process = subprocess.Popen(command, stdout=words, stderr=words)
+        take_precedence(process.pid)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    reports = list(folder.rglob("profile_export_aiperf.json"))
+    if not reports:
+        raise NotInstalled(f"exit code {process.returncode}: {log.read_text(errors='replace')[-300:]}")
+    ttft = json.loads(reports[0].read_text())["time_to_first_token"]
+    assert ttft["count"] == requests, ttft
+    return Reported(ttft["avg"], ttft["p99"], used.ru_utime + used.ru_stime)

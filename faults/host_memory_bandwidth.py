@@ -19,7 +19,7 @@ _LEAST_GB_PER_S = 0.2
 
 
 class HostMemoryBandwidth(StressFault):
-    """A noisy neighbour on the memory bus: the kernels of STREAM (copy, scale, add, triad), over and over.
+    """A noisy neighbour on the memory bus: the copy kernel of STREAM, over and over.
 
     Each helper also wants one CPU: pin the target elsewhere (``host.cpuset``) to see bandwidth alone.
     """
@@ -47,7 +47,7 @@ class HostMemoryBandwidth(StressFault):
                 f"{wanted // MIB} MiB of arrays would leave less than the floor of {now.floor // MIB} MiB",
                 "ask for fewer workers or smaller arrays",
             )
-        return Capability.yes(f"{self.workers} helper processes, STREAM kernels in numpy")
+        return Capability.yes(f"{self.workers} helper processes, STREAM's copy kernel")
 
     def commands(self, host: Host) -> list[list[str]]:
         return [program("stream_memory", self.array_mib * MIB)] * self.workers

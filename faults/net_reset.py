@@ -19,6 +19,8 @@ from chaosflow.linux.cbpf import Match, match_from_json, match_to_json
 from chaosflow.linux.netlink import NETFILTER, ROUTE, SOCK_DIAG, Netlink
 
 REJECT_RUNG, DESTROY_RUNG = "nft reject with tcp reset", "open connections by SOCK_DESTROY"
+_Ends = frozenset[tuple[sockdiag.Address, int]]
+"""Both ends of a connection, in no order."""
 
 
 class NetReset(NetFault):
@@ -74,7 +76,8 @@ class NetReset(NetFault):
         return self.percent == 100 and self.side == "both" and bool(match.target.ports)
 
     async def inject(self, undo: Undo) -> None:
-        await asyncio.to_thread(_inject, undo.state)
+        # for the looks of this process only: the journal's copy is of before
+        undo.state["ended"] = await asyncio.to_thread(_inject, undo.state)
 
     @staticmethod
     async def is_active(undo: Undo) -> Effect:
@@ -85,7 +88,9 @@ class NetReset(NetFault):
         await asyncio.to_thread(_revert, undo.state)
 
 
-def _inject(state: dict[str, Any]) -> None:
+def _inject(state: dict[str, Any]) -> int:
+    """How many open connections were ended."""
+    ended: set[_Ends] = set()
     with space.opened(state["netns"]) as fd:
         if fd is None:
             raise CapabilityError(
@@ -104,18 +109,24 @@ def _inject(state: dict[str, Any]) -> None:
             chains.append(nft.Chain("input", nft.LOCAL_IN))
             rules += nft.rules_for(nft.INET, "input", match, nft.reset(), iif=link.index)
         if state["ends_open"]:  # before the rules too, or they would answer the target's end alone
-            _end_open(fd, link.index, match)
+            ended |= _end_open(fd, link.index, match)
         with Netlink(NETFILTER, fd) as nl:
             nft.create(nl, nft.INET, state["table"], chains, rules)
         if state["ends_open"]:  # what was opened meanwhile
-            _end_open(fd, link.index, match)
+            ended |= _end_open(fd, link.index, match)
+    return len(ended)
 
 
-def _end_open(fd: int, interface: int, match: Match) -> None:
+def _end_open(fd: int, interface: int, match: Match) -> set[_Ends]:
+    """The connections that were ended; where both ends live here, one and not two."""
+    ended: set[_Ends] = set()
     with Netlink(SOCK_DIAG, fd) as diag, Netlink(ROUTE, fd) as route:
         for connection in sockdiag.matching(diag, match):
-            if tc.route_link(route, str(connection.remote[0])) == interface:
-                sockdiag.destroy(diag, connection)
+            if tc.route_link(route, str(connection.remote[0])) == interface and sockdiag.destroy(
+                diag, connection
+            ):
+                ended.add(frozenset((connection.local, connection.remote)))
+    return ended
 
 
 @cache
@@ -134,7 +145,11 @@ def _look(state: dict[str, Any]) -> Effect:
     if counted is None:
         return Effect(False, f"0 rules in table {state['table']}")
     packets, rules = counted
-    return Effect(True, f"{packets} packets answered with a reset by {rules} rules", met=packets > 0)
+    ended = int(state.get("ended", 0))
+    text = f"{packets} packets answered with a reset by {rules} rules"
+    if state["ends_open"]:
+        text += f", {ended} open connections ended"
+    return Effect(True, text, met=packets + ended > 0)
 
 
 def _revert(state: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from chaosflow.core.host import TargetHandle
 
 _LINE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)")
+_STATUS = re.compile(r"^HTTP/\d\S* (\d{3})")
 MAX_BYTES = 8 << 20
 Page = dict[tuple[str, str], float]
 """(metric, labels as written) -> value."""
@@ -29,13 +30,13 @@ class Endpoint:
     """Connect to this Unix socket instead."""
 
     @classmethod
-    def of(cls, target: TargetHandle) -> Endpoint:
-        """/metrics of a target: over its control socket if it has one, else at the root of its URL."""
+    def of(cls, target: TargetHandle, path: str = "/metrics") -> Endpoint:
+        """A path of a target: over its control socket if it has one, else at the root of its URL."""
         if target.control is not None:
-            return cls("localhost", 0, "/metrics", socket=target.control)
+            return cls("localhost", 0, path, socket=target.control)
         url = urlsplit(target.url)
         tls = url.scheme == "https"
-        return cls(url.hostname or "localhost", url.port or (443 if tls else 80), "/metrics", tls)
+        return cls(url.hostname or "localhost", url.port or (443 if tls else 80), path, tls)
 
     def __str__(self) -> str:
         if self.socket is not None:
@@ -45,6 +46,14 @@ class Endpoint:
 
 async def fetch(endpoint: Endpoint, timeout_s: float) -> Page:
     """The page's numbers. Raises OSError (also on a status other than 200) or TimeoutError."""
+    status, line, body = await ask(endpoint, timeout_s)
+    if status != 200:
+        raise OSError(f"{endpoint} answers {line or 'nothing'}")
+    return parse(body.decode("utf-8", "replace"))
+
+
+async def ask(endpoint: Endpoint, timeout_s: float) -> tuple[int, str, bytes]:
+    """Status (0 = none), status line and body of one GET. Raises OSError or TimeoutError."""
     async with asyncio.timeout(timeout_s):
         reader, writer = await _connect(endpoint)
         try:
@@ -55,10 +64,9 @@ async def fetch(endpoint: Endpoint, timeout_s: float) -> Page:
         finally:
             writer.transport.abort()
     head, _, body = answer.partition(b"\r\n\r\n")
-    status = head.split(b"\r\n", 1)[0].decode("latin-1")
-    if " 200" not in status:
-        raise OSError(f"{endpoint} answers {status or 'nothing'}")
-    return parse(body.decode("utf-8", "replace"))
+    line = head.split(b"\r\n", 1)[0].decode("latin-1")
+    found = _STATUS.match(line)
+    return int(found[1]) if found else 0, line, body
 
 
 async def _connect(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 Column = npt.NDArray[np.float32]
+
+
+def column_of(values: Sequence[float | None]) -> Column:
+    """Numbers as a column; NaN where there is none or no finite one."""
+    column = np.array([np.nan if v is None else v for v in values], dtype=np.float32)
+    column[~np.isfinite(column)] = np.nan
+    return column
 
 
 def downsample(t: Column, columns: Mapping[str, Column], max_rows: int) -> tuple[Column, dict[str, Column]]:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from chaosflow.core.result import Event, FaultResult, ProbeSeries, RunResult
+from chaosflow.core.result import Event, FaultResult, RunResult
 from chaosflow.core.units import format_duration
-from chaosflow.reports import words
-from chaosflow.reports.bokeh_charts import LEFT_PX, RIGHT_PX, bokeh_page
-from chaosflow.reports.chartspec import ChartBook, chart_book
+from chaosflow.reports import sections, words
+from chaosflow.reports.bokeh_charts import bokeh_page
+from chaosflow.reports.chartbook import chart_book
+from chaosflow.reports.chartspec import ChartBook
+from chaosflow.reports.page import MAX_BYTES, render_page, stamp
+from chaosflow.reports.recovery_plot import recovery_plots
 from chaosflow.reports.svg_charts import nice_ticks, svg_plot
-
-MAX_BYTES = 2_000_000
-"""A report is mailed and attached; reports of 100 MB (guidellm 984, pytest-html 552) are not."""
+from chaosflow.reports.worst_plot import worst_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +27,18 @@ class Detail:
     events: int
     text_chars: int
     passing_details: bool
+    svg_points: int = 600
+    probe_points: int = 120
+    curves: int = 24
+    """Recovery curves."""
+    faults: int = 30
+    """Told in full; the others in one line each."""
 
 
 _DETAILS = (
     Detail(chart_rows=3000, events=1500, text_chars=4000, passing_details=True),
-    Detail(chart_rows=1200, events=300, text_chars=600, passing_details=False),
-    Detail(chart_rows=300, events=50, text_chars=160, passing_details=False),
+    Detail(1200, 300, 600, passing_details=False, svg_points=400, probe_points=80, curves=12, faults=20),
+    Detail(300, 50, 160, passing_details=False, svg_points=200, probe_points=40, curves=6, faults=12),
 )
 
 
@@ -54,64 +58,51 @@ def render_html(result: RunResult) -> str:
 
 def _render(result: RunResult, detail: Detail) -> str:
     book = chart_book(result, detail.chart_rows)
-    page: str = _template().render(
+    return render_page(
+        "report.html.j2",
         r=result,
         state=words.shown_state(result),
-        words=words,
         book=book,
         bokeh=bokeh_page(book) if book.panels else None,
-        plots=[svg_plot(panel, book) for panel in book.panels],
+        plots=[svg_plot(panel, book, detail.svg_points) for panel in book.panels],
         timeline=_timeline(result, book),
-        left_px=LEFT_PX,
-        right_px=RIGHT_PX,
         facts=_facts(result),
+        chosen=sections.notable(result, detail.faults),
         warnings=_warnings(result),
-        events=_shortened(result.events, detail),
+        budget_lines=sections.budget_lines,
+        recoveries=recovery_plots(result, detail.curves),
+        errors=sections.error_table(result),
+        parts_by_segment=sections.parts_table(result),
+        worst=worst_table(result),
+        probe_rows=sections.probe_rows(result, book, detail.probe_points),
+        events=sections.event_rows(_shortened(result.events, detail), result.baseline_utc),
         dropped_events=max(0, len(result.events) - detail.events),
         passing_details=detail.passing_details,
-        shortened=detail is not _DETAILS[0] or book.reduced,
-        probe_rows=[_probe_row(name, probe) for name, probe in sorted(result.probes.items())],
+        shortened=detail is not _DETAILS[0],
         scenario_yaml=yaml.safe_dump(result.scenario, sort_keys=False, allow_unicode=True)[
             : 50 * detail.text_chars
         ],
         command=shlex.join(result.command),
         clip=lambda text: _clip(str(text), detail.text_chars),
-        duration=format_duration,
     )
-    return page
-
-
-@cache
-def _template() -> Any:
-    environment = Environment(
-        loader=PackageLoader("chaosflow.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2")
 
 
 def _facts(result: RunResult) -> list[tuple[str, str]]:
     """The few numbers below the verdict."""
-    judged = [s for s in result.segments if s.kind != "warmup"]
+    judged = [s for s in result.segments if s.kind not in ("warmup", "edge")]
     resolved, failed = sum(s.resolved for s in judged), sum(s.failed for s in judged)
+    in_edges = sum(s.failed for s in result.segments if s.kind == "edge")
+    beside = f"; {in_edges:,} more failed in edges" if in_edges else ""
     facts = [
         ("exit code", f"{result.exit_code}: {words.exit_words(result.exit_code)}"),
         ("duration", format_duration(result.wall_s)),
-        ("requests", f"{resolved:,} judged, {failed:,} failed"),
+        ("requests", f"{resolved:,} judged, {failed:,} failed{beside}"),
         ("faults", f"{sum(f.confirmed for f in result.faults)} of {len(result.faults)} confirmed"),
-        ("started", _utc(result.started_utc)),
+        ("started", stamp(result.started_utc)),
     ]
     if result.aborted:
         facts.append(("aborted", result.aborted))
     return facts
-
-
-def _utc(stamp: str) -> str:
-    """``2026-03-02T10:15:00.120Z`` -> ``2026-03-02 10:15:00 UTC``."""
-    return stamp.split(".")[0].rstrip("Z").replace("T", " ") + " UTC" if stamp else words.NONE
 
 
 def _warnings(result: RunResult) -> list[tuple[str, str, str]]:
@@ -189,12 +180,3 @@ def _timeline(result: RunResult, book: ChartBook) -> Timeline:
     ]
     ticks = ((f"{x:g} s", place(x, x)[0]) for x in nice_ticks(book.begin_s, book.end_s, 6))
     return Timeline(tuple(parts), tuple(ticks))
-
-
-def _probe_row(name: str, probe: ProbeSeries) -> tuple[str, int, str, str, str]:
-    """(name, readings, least, median, most)."""
-    values = sorted(v for v in probe.value if v == v)
-    if not values:
-        return name, 0, words.NONE, words.NONE, words.NONE
-    middle = values[(len(values) - 1) // 2]
-    return name, len(values), words.number(values[0]), words.number(middle), words.number(values[-1])

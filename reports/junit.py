@@ -31,7 +31,7 @@ def render_junit(result: RunResult) -> str:
         "errors": str(sum(c.find("error") is not None for c in cases)),
         "skipped": "0",
     }
-    for name, value in {"name": _clean(result.name), **counts, "time": f"{result.wall_s:.3f}"}.items():
+    for name, value in {"name": clean(result.name), **counts, "time": f"{result.wall_s:.3f}"}.items():
         suite.set(name, value)
     suite.set("timestamp", result.started_utc.split(".")[0].rstrip("Z"))
     root = ET.Element("testsuites", {"name": "chaosflow", **counts, "time": f"{result.wall_s:.3f}"})
@@ -51,7 +51,7 @@ def _property_list(suite: ET.Element, result: RunResult) -> None:
         ("simulated", "; ".join(result.simulated) or "nothing"),
         ("chaosflow", result.version),
     ):
-        ET.SubElement(properties, "property", {"name": name, "value": _clean(str(value))})
+        ET.SubElement(properties, "property", {"name": name, "value": clean(str(value))})
 
 
 def _run_case(suite: ET.Element, result: RunResult) -> None:
@@ -81,16 +81,17 @@ def _case(suite: ET.Element, result: RunResult, name: str, time_s: float) -> ET.
     return ET.SubElement(
         suite,
         "testcase",
-        {"classname": _clean(result.name), "name": _clean(name), "time": f"{time_s:.3f}"},
+        {"classname": clean(result.name), "name": clean(name), "time": f"{time_s:.3f}"},
     )
 
 
 def _bad(case: ET.Element, state: str, sentence: str, *, error: bool) -> None:
     found = ET.SubElement(
-        case, "error" if error else "failure", {"type": _clean(state), "message": _clean(sentence)}
+        case, "error" if error else "failure", {"type": clean(state), "message": clean(sentence)}
     )
-    found.text = _clean(sentence)
+    found.text = clean(sentence)
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """``text`` with every character that XML cannot hold replaced by ``?``."""
     return _NOT_XML.sub("?", text)

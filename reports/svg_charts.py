@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup, escape
 
-from chaosflow.reports.chartspec import ChartBook, Line, Panel
+from chaosflow.reports.areas import outline
+from chaosflow.reports.chartspec import Area, ChartBook, Heat, Line, Panel
 from chaosflow.reports.downsample import Column, downsample
+from chaosflow.reports.heat import png
 
 _WIDTH, _HEIGHT = 1000, 150
-_POINTS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +35,39 @@ class SvgPlot:
     y_ticks: tuple[Tick, ...]
 
 
-def svg_plot(panel: Panel, book: ChartBook) -> SvgPlot:
-    """One panel; at most 600 points a line (minima and maxima kept)."""
-    parts = _bands(book)
+def svg_plot(panel: Panel, book: ChartBook, points: int = 600) -> SvgPlot:
+    """One panel; at most ``points`` of a line (minima and maxima kept)."""
+    first = panel is book.panels[0]
+    bands = "".join(_bands(book))
+    parts = [f'<g id="bands">{bands}</g>' if first else '<use href="#bands"/>'] if bands else []
+    if panel.heat is not None:
+        parts.append(_heat(panel.heat, book))
+    parts += [_area(area, panel, book) for area in panel.areas]
     parts += [
         f'<path class="limit" d="{"".join(_limit_path(limit.spans, limit.y, panel, book))}"/>'
         for limit in panel.limits
     ]
-    parts += [_line(line, panel, book) for line in panel.lines]
+    parts += [_line(line, panel, book, points) for line in panel.lines]
     svg = (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escape(panel.title)}, {escape(panel.unit)}">{"".join(parts)}</svg>'
+        f'aria-label="{escape(in_words(panel, book))}">{"".join(parts)}</svg>'
     )
     x_ticks = tuple(
         Tick(f"{x:g}", _percent(x, book.begin_s, book.end_s)) for x in nice_ticks(book.begin_s, book.end_s, 6)
     )
-    y_ticks = tuple(Tick(f"{y:,g}", 100 * y / panel.y_max) for y in nice_ticks(0, panel.y_max, 3))
+    places = panel.y_ticks or tuple((y, f"{y:,g}") for y in nice_ticks(0, panel.y_max, 3))
+    y_ticks = tuple(Tick(text, round(100 * y / panel.y_max, 2)) for y, text in places)
     return SvgPlot(Markup(svg), x_ticks, y_ticks)
+
+
+def in_words(panel: Panel, book: ChartBook) -> str:
+    """What a screen reader says of a chart: what it shows, and between which values each curve lies."""
+    told = []
+    for line in panel.lines:
+        values = book.sources[line.source][line.column]
+        if not np.isnan(values).all():
+            told.append(f"{line.label} from {np.nanmin(values):.4g} to {np.nanmax(values):.4g}")
+    return f"{panel.title}, {panel.unit}" + (f": {', '.join(told)}" if told else "")
 
 
 def nice_ticks(low: float, high: float, about: int) -> list[float]:
@@ -80,7 +97,23 @@ def _bands(book: ChartBook) -> list[str]:
         left, right = _x(band.begin_s, book), _x(band.end_s, book)
         box = f"M{left:.1f} 0h{max(right - left, 1.5):.1f}v{_HEIGHT}h-{max(right - left, 1.5):.1f}z"
         paths.setdefault(band.colour, []).append(box)
-    return [f'<path fill="{colour}" fill-opacity="0.22" d="{"".join(d)}"/>' for colour, d in paths.items()]
+    return [
+        f'<path style="fill: {colour}" fill-opacity="0.22" d="{"".join(d)}"/>' for colour, d in paths.items()
+    ]
+
+
+def _heat(heat: Heat, book: ChartBook) -> str:
+    left, right = _x(heat.begin_s, book), _x(heat.end_s, book)
+    return (
+        f'<image href="{png(heat.levels)}" x="{left:.1f}" y="0" width="{right - left:.1f}" height="{_HEIGHT}" '
+        f'preserveAspectRatio="none" style="image-rendering: pixelated"/>'
+    )
+
+
+def _area(area: Area, panel: Panel, book: ChartBook) -> str:
+    xs, ys = outline(area)
+    path = _path(xs, ys, panel, book).replace("h0", "")
+    return f'<path style="fill: {area.colour}" fill-opacity="{area.alpha}" d="{path}"/>'
 
 
 def _limit_path(spans: tuple[tuple[float, float], ...], y: float, panel: Panel, book: ChartBook) -> list[str]:
@@ -88,9 +121,9 @@ def _limit_path(spans: tuple[tuple[float, float], ...], y: float, panel: Panel, 
     return [f"M{_x(a, book):.1f} {height:.1f}H{_x(b, book):.1f}" for a, b in spans]
 
 
-def _line(line: Line, panel: Panel, book: ChartBook) -> str:
+def _line(line: Line, panel: Panel, book: ChartBook, points: int) -> str:
     columns = book.sources[line.source]
-    t, fewer = downsample(columns["t"], {"v": columns[line.column]}, _POINTS)
+    t, fewer = downsample(columns["t"], {"v": columns[line.column]}, points)
     path = _path(t, fewer["v"], panel, book)
     return f'<path fill="none" stroke="{line.colour}" stroke-width="{line.width}" d="{path}"/>'
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from chaosflow.core.errors import ExitCode
 from chaosflow.core.result import (
     FaultResult,
@@ -10,13 +12,14 @@ from chaosflow.core.result import (
     RunResult,
     SegmentVerdictResult,
 )
-from chaosflow.core.slo import State
+from chaosflow.core.slo import SHARE_KINDS, State
 from chaosflow.core.units import format_duration
 
 NONE = "–"
 """Shown where there is no number: never 0, never NaN."""
 STATE_MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "invalid": "!", "error": "!"}
 
+_NAMED = re.compile(r"(?:^|limit )in (\S+?)(?: \(and \d+ more\))?:")
 _EXIT_WORDS = {
     ExitCode.PASS: "all passed",
     ExitCode.FAIL: "failed, or aborted",
@@ -59,9 +62,20 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def reading(series: str, value: float) -> str:
+    """A probe's value in the unit that the last word of its name gives: ``23.1 GB``, ``99.5 %``, ``1,980``."""
+    if series.endswith("_bytes"):
+        for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+            if abs(value) >= size:
+                return f"{number(value / size)} {unit}"
+    if series.endswith("_percent"):
+        return f"{number(value)} %"
+    return number(value)
+
+
 def share(value: float | None) -> str:
     """A share 0..1 in per cent."""
-    return NONE if value is None else f"{value * 100:.3g} %"
+    return NONE if value is None else f"{number(value * 100)} %"
 
 
 def seconds_at(value: float | None) -> str:
@@ -73,7 +87,7 @@ def measured(objective: ObjectiveResult, value: float | None) -> str:
     """A limit or observation in the unit of the objective's metric."""
     if value is None:
         return NONE
-    if objective.kind in ("share", "drift"):
+    if objective.kind in SHARE_KINDS:
         return share(value)
     return format_duration(value)
 
@@ -93,7 +107,14 @@ def exceedances(verdict: SegmentVerdictResult) -> str:
 
 
 def worst_segment(objective: ObjectiveResult) -> SegmentVerdictResult | None:
-    """The segment that decides an objective, of equals the one nearest to its limit; None where none was judged."""
+    """The segment that decides an objective: the one its sentence names, else of equals the one nearest to its limit.
+
+    None where none was judged.
+    """
+    if (match := _NAMED.search(objective.sentence)) is not None:
+        named = [v for v in objective.segments if v.segment == match[1]]
+        if named:
+            return named[0]
     return max(objective.segments, key=lambda v: (severity(v.state), _strain(objective, v)), default=None)
 
 

@@ -68,7 +68,7 @@ def load_result(folder: Path) -> RunResult:
         raise UsageError(
             str(path),
             "there is no result here",
-            "name a run's folder, such as runs/<id>; was the run killed?",
+            "name a run's folder, such as runs/<id>; of a killed run, 'chaosflow report' makes one",
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(str(path), f"cannot be read: {_words(error)}", "run the scenario again") from error

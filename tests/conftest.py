@@ -14,6 +14,9 @@ from told import taken
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
+collect_ignore = ["sample_repo"]
+"""A repository of its own: tests/integration/pytest_plugin runs it."""
+
 
 _LONGEST_FIRST = (
     "net/test_net_guest",

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 import chaosflow
-from chaosflow.cli import machine, programs, results, running, writing
+from chaosflow.cli import history, machine, metering, planning, programs, results, running, sweeping, writing
 from chaosflow.cli.interrupt import leave_at_once
 from chaosflow.cli.shared import err, say
 from chaosflow.core.errors import ChaosflowError, ExitCode
@@ -25,6 +25,8 @@ app = typer.Typer(
     help="Chaos engineering and SLA-resilience testing for LLM streaming services.",
 )
 app.command()(running.run)
+app.command()(sweeping.sweep)
+app.command()(planning.plan)
 app.command()(writing.validate)
 app.command()(writing.schema)
 app.command()(writing.init)
@@ -33,6 +35,10 @@ app.command()(machine.doctor)
 app.command()(machine.heal)
 app.command()(results.report)
 app.command()(results.records)
+app.command()(history.history)
+app.command()(history.compare)
+app.command()(history.nightly)
+app.command()(metering.dashboards)
 
 _OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 for program in (programs.serve, programs.proxy, programs.vgpu, programs.worker):

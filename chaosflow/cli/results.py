@@ -10,19 +10,32 @@ import orjson
 import typer
 
 from chaosflow.cli.shared import RunArgument, RunsDirOption, out, run_folder, say
+from chaosflow.core.result import RunResult
 from chaosflow.load import query
+from chaosflow.orchestrator.rebuild import rebuild
 from chaosflow.reports.terminal import verdict_table
-from chaosflow.reports.writer import load_result, write_all
+from chaosflow.reports.writer import RESULT_FILE, load_result, write_all
 
 
 def report(run: RunArgument, runs_dir: RunsDirOption = Path("runs")) -> None:
-    """Show a run's verdict again and write its reports anew from result.json."""
+    """Show a run's verdict again and write its reports anew.
+
+    From its result.json; of a run that was killed, from what it had written down until then.
+    """
     folder = run_folder(run, runs_dir)
-    result = load_result(folder)
+    result = _result_of(folder)
     names = write_all(result, folder)
     out.print(verdict_table(result))
     say(f"report: {folder / names['report']}")
     raise typer.Exit(result.exit_code)
+
+
+def _result_of(folder: Path) -> RunResult:
+    """As it was judged, or as it can be judged from what a killed run left."""
+    if not (folder / RESULT_FILE).exists() and (folder / "scenario.json").exists():
+        return rebuild(folder)
+    result = load_result(folder)
+    return rebuild(folder) if result.killed else result  # by now its faults may have been undone
 
 
 def records(

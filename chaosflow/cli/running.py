@@ -11,7 +11,15 @@ import typer
 
 from chaosflow import dry
 from chaosflow.cli.interrupt import leave_at_once
+from chaosflow.cli.metering import (
+    LOOPBACK,
+    MetricsAddressOption,
+    MetricsLingerOption,
+    MetricsPortOption,
+    metering,
+)
 from chaosflow.cli.shared import (
+    HistoryOption,
     RunsDirOption,
     ScenarioArgument,
     SetOption,
@@ -31,11 +39,15 @@ def run(
     scenario: ScenarioArgument,
     overrides: SetOption = None,
     runs_dir: RunsDirOption = Path("runs"),
+    history: HistoryOption = None,
     strict: StrictOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")
     ] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Plain lines, also on a terminal.")] = False,
+    metrics_port: MetricsPortOption = None,
+    metrics_address: MetricsAddressOption = LOOPBACK,
+    metrics_linger: MetricsLingerOption = "0s",
 ) -> None:
     """Run a scenario: start, load, inject, watch, undo, judge, report."""
     prepared = load(scenario, overrides, strict)
@@ -47,10 +59,14 @@ def run(
     command = [loaded.hide(word) for word in ["chaosflow", *sys.argv[1:]]]
     live = out.is_terminal and not plain
     view = LiveView(out, loaded.scenario.name, timeline.total_s) if live else PlainView(out)
-    with view:
-        ended = asyncio.run(prepared.execute(Options(runs_dir, command), view))
-    leave_at_once()  # the run had handlers of its own
-    show_end(ended)
+    with metering(metrics_port, metrics_address, metrics_linger) as metrics:
+        with view:
+            ended = asyncio.run(
+                prepared.execute(Options(runs_dir, command, metrics.live, history=history), view)
+            )
+        leave_at_once()  # the run had handlers of its own
+        show_end(ended)
+        metrics.linger()
     raise typer.Exit(int(ended.exit_code))
 
 

@@ -25,6 +25,9 @@ SetOption = Annotated[
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
 RunsDirOption = Annotated[Path, typer.Option(help="Folder for the results.")]
+HistoryOption = Annotated[
+    Path | None, typer.Option("--history", help="The history file; default: history.sqlite below --runs-dir.")
+]
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder of a run, or its id below --runs-dir.")
 ]

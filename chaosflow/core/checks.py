@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from chaosflow.core.slo import Kind, Objective
+from chaosflow.core.slo import Kind, Objective, probes_needed
 from chaosflow.core.units import did_you_mean
 from chaosflow.core.yamltree import Path
 
@@ -121,9 +121,12 @@ def _cycles(steps: Sequence[StepFacts], by_name: dict[str, StepFacts]) -> Iterat
 
 
 def objective_issues(
-    objectives: Sequence[tuple[int, Objective]], steps: Sequence[StepFacts], recovery_s: float | None
+    objectives: Sequence[tuple[int, Objective]],
+    steps: Sequence[StepFacts],
+    recovery_s: float | None,
+    probes: Sequence[str] | None = None,
 ) -> list[Issue]:
-    """Objectives that no segment of this scenario could ever decide."""
+    """Objectives that nothing in this scenario could ever decide. ``probes`` None: not known."""
     names = frozenset(step.name for step in steps)
     segments = ["baseline", *names, *(f"{name}.recovery" for name in names)]
     issues: list[Issue] = []
@@ -143,6 +146,9 @@ def objective_issues(
             issues.append(
                 Issue(path, f"{objective.text!r}: {why}", "remove the objective, or add what it needs")
             )
+        elif probes is not None and (lacking := [p for p in probes_needed([objective]) if p not in probes]):
+            remedy = f"write 'probes: [{', '.join([*probes, *lacking])}]'"
+            issues.append(Issue(path, f"{objective.text!r} needs the probe {lacking[0]!r}", remedy))
         elif not any(objective.holds_for(segment, names) for segment in segments):
             remedy = "add a fault, or remove the objective"
             issues.append(Issue(path, f"{objective.text!r} holds for no part of this run", remedy))

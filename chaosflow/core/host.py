@@ -92,6 +92,8 @@ class TargetHandle:
     """State file of the virtual GPU, where the target runs on one."""
     control: Path | None = None
     """Unix socket on which the included engine serves too: reachable from any network namespace."""
+    health: str = "/health"
+    """Path of its health check."""
     selector: str = ""
     """How the processes were found, for messages: ``listen_port 8000``."""
 

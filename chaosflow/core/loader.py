@@ -12,10 +12,11 @@ from chaosflow.core.checks import Issue, StepFacts, fault_issues, objective_issu
 from chaosflow.core.environment import Secrets, substitute
 from chaosflow.core.errors import Problem, ScenarioError, UsageError
 from chaosflow.core.fault import FaultAtom
+from chaosflow.core.grammar import parse_objective
 from chaosflow.core.override import apply_overrides
 from chaosflow.core.registry import Registry
 from chaosflow.core.scenario import FaultStep, Scenario
-from chaosflow.core.slo import Objective, parse_objective
+from chaosflow.core.slo import Objective
 from chaosflow.core.source import find_scenario, read_text
 from chaosflow.core.units import did_you_mean, parse_duration_s
 from chaosflow.core.validation import validate
@@ -206,7 +207,9 @@ def _fit_issues(document: Document, kinds: dict[int, type[FaultAtom]]) -> list[I
         if isinstance(text, str) and (parsed := _parsed(text))
     ]
     recovery = phases.get("recovery", 1) if isinstance(phases, dict) else 1
-    return [*fault_issues(steps), *objective_issues(objectives, steps, _seconds(recovery))]
+    probes = document.data.get("probes", Scenario.model_fields["probes"].default)
+    known = [p for p in probes if isinstance(p, str)] if isinstance(probes, list) else None
+    return [*fault_issues(steps), *objective_issues(objectives, steps, _seconds(recovery), known)]
 
 
 def _facts(index: int, fault: dict[str, Any], kind: type[FaultAtom] | None) -> StepFacts:

@@ -1,101 +1,21 @@
-"""What Locust sends: arrivals, lengths, conversations, limits. Typed; nothing here reads files."""
+"""What Locust sends: arrivals, lengths, conversations, limits. Typed; only the totals of a trace read its file."""
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_serializer, model_validator
 
+from chaosflow.core.arrival import Arrival, ClosedArrival, TraceArrival
 from chaosflow.core.fields import Model, Seconds, Share
-from chaosflow.core.tracefile import read_trace
+from chaosflow.core.tracefile import MAX_TOKENS
 
-MAX_RATE_PER_S = 100_000
-MAX_TOKENS = 10_000_000
-
-
+_LONGEST_SOCKET_PATH = 107
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, token
 _OUR_HEADERS = ("content-length", "transfer-encoding", "host")
-
-
-class Stage(Model):
-    """A change of the rate. Stages follow each other from the start of the load; the last rate stays."""
-
-    duration: Seconds
-    rate_per_s: float = Field(ge=0, le=MAX_RATE_PER_S)
-    ramp: bool = False
-    """True: move there evenly over ``duration``; false: jump there, and stay for ``duration``."""
-
-
-class _RatedArrival(Model):
-    rate_per_s: float = Field(gt=0, le=MAX_RATE_PER_S)
-    stages: list[Stage] = Field([])
-
-    @property
-    def steady_rate_per_s(self) -> float | None:
-        """The rate, where it is the same all the time and its scatter at most that of a Poisson process."""
-        return None if self.stages else self.rate_per_s
-
-
-class PoissonArrival(_RatedArrival):
-    kind: Literal["poisson"]
-
-
-class ConstantArrival(_RatedArrival):
-    kind: Literal["constant"]
-
-
-class GammaArrival(_RatedArrival):
-    """Gaps from a gamma distribution."""
-
-    kind: Literal["gamma"]
-    cv: float = Field(gt=0, le=100)
-    """Coefficient of variation of the gaps: 1 is Poisson, more comes in bursts, less is more even."""
-
-    @property
-    def steady_rate_per_s(self) -> float | None:
-        return super().steady_rate_per_s if self.cv <= 1 else None
-
-
-class ClosedArrival(Model):
-    kind: Literal["closed"]
-    users: int = Field(ge=1, le=100_000)
-    """Requests kept under way at once."""
-    think_time: Seconds = 0.0
-    """Pause of a user between the end of one request and the next."""
-
-    @property
-    def steady_rate_per_s(self) -> None:
-        return None
-
-
-class TraceArrival(Model):
-    """Recorded traffic, replayed (chaosflow.core.tracefile)."""
-
-    kind: Literal["trace"]
-    file: str = Field(min_length=1)
-    speed: float = Field(1.0, gt=0, le=1e6)
-    """2 = twice as fast."""
-    repeat: bool = False
-    """Begin again when it has ended; otherwise the load ends with it."""
-    max_prompt_tokens: int | None = Field(None, ge=1)
-    """Longer prompts are cut to that."""
-    max_output_tokens: int | None = Field(None, ge=1)
-
-    @property
-    def rate_per_s(self) -> float:
-        """Mean rate over the whole trace. Reads the file; raises UsageError."""
-        rows = read_trace(self.file)
-        return self.speed * len(rows) / max(1.0, rows[-1].at_s)
-
-    @property
-    def steady_rate_per_s(self) -> None:
-        return None
-
-
-RatedArrival = PoissonArrival | ConstantArrival | GammaArrival
-OpenArrival = RatedArrival | TraceArrival
-Arrival = Annotated[OpenArrival | ClosedArrival, Field(discriminator="kind")]
 
 
 class FixedLength(Model):
@@ -245,13 +165,45 @@ class LoadPlan(Model):
 
     @property
     def prompt_tokens(self) -> int:
-        """Mean length of what is newly asked, in tokens."""
+        """Mean length of what is newly asked, in tokens. A trace's file is read; raises UsageError."""
+        if isinstance(self.arrival, TraceArrival):
+            return round(self.arrival.mean_lengths()[0])
         return round(self.prompt_length.mean_tokens)
 
     @property
     def output_tokens(self) -> int:
-        """Mean length of an answer, in tokens."""
+        """Mean length of an answer, in tokens. A trace's file is read; raises UsageError."""
+        if isinstance(self.arrival, TraceArrival):
+            return round(self.arrival.mean_lengths()[1])
         return round(self.output_length.mean_tokens)
+
+    @property
+    def tokens_per_request(self) -> float:
+        """Mean of prompt and output tokens together, with the common prefix and a session's earlier turns."""
+        new = self.prompt_tokens + self.output_tokens
+        turns = self.sessions.turns if self.sessions else 1
+        return self.shared_prefix_tokens + new * (turns + 1) / 2
+
+    def expected_arrivals(self, begin_s: float, end_s: float) -> float | None:
+        """Requests expected in [begin_s, end_s), in seconds from the start of the load; None for a closed loop.
+
+        The mean of the arrival process, stages, trace and ``max_requests`` included; the drawn schedule scatters
+        around it. ``max_tokens`` is left out. Reads a trace's file; raises UsageError.
+        """
+        begin, end = self._expected_by(begin_s), self._expected_by(end_s)
+        return None if begin is None or end is None else max(0.0, end - begin)
+
+    def _expected_by(self, at_s: float) -> float | None:
+        if isinstance(self.arrival, ClosedArrival):
+            return None
+        if at_s <= 0:
+            return 0.0
+        turns = self.sessions.turns if self.sessions else 1
+        think_s = self.sessions.think_time if self.sessions else 0.0
+        wanted = self.arrival.wanted
+        # turn t of a session comes t think times after its start; sessions began before the load did
+        by_turn = (wanted(at_s - turn * think_s) - wanted(-turn * think_s) for turn in range(turns))
+        return min(sum(by_turn) / turns, self.max_requests or math.inf)
 
     @property
     def all_workers(self) -> int:
@@ -274,6 +226,18 @@ class LoadPlan(Model):
     def _fits(self) -> Self:
         if self.all_workers < 1:
             raise ValueError("workers and remote_workers are both 0: nobody would send anything")
+        if isinstance(self.arrival, ClosedArrival):
+            a_worker = -(-self.arrival.users // self.all_workers)
+            if a_worker > self.max_in_flight:
+                raise ValueError(
+                    f"{self.arrival.users} users are {a_worker} a worker, more than max_in_flight "
+                    f"({self.max_in_flight}): raise it, or the number of workers"
+                )
+        if (
+            self.unix_socket is not None
+            and not 0 < len(os.fsencode(self.unix_socket)) <= _LONGEST_SOCKET_PATH
+        ):
+            raise ValueError(f"unix_socket: a path of 1 to {_LONGEST_SOCKET_PATH} bytes (unix(7))")
         if self.remote_workers and not self.listen:
             raise ValueError("remote_workers needs 'listen': the address on which this machine is reached")
         if self.prompts_file and self.sessions:

@@ -6,16 +6,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from chaosflow.core.arrival import ClosedArrival, ConstantArrival, GammaArrival, PoissonArrival, TraceArrival
 from chaosflow.core.fields import Model, Seconds
-from chaosflow.core.loadplan import (
-    ClosedArrival,
-    ConstantArrival,
-    GammaArrival,
-    LoadPlan,
-    PoissonArrival,
-    TraceArrival,
-)
-from chaosflow.core.slo import RESERVED_NAMES, AbortRule, Objective, parse_abort, parse_objective
+from chaosflow.core.grammar import parse_abort, parse_objective
+from chaosflow.core.loadplan import LoadPlan
+from chaosflow.core.slo import RESERVED_NAMES, AbortRule, Objective
 from chaosflow.core.units import did_you_mean
 
 __all__ = [

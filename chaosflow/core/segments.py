@@ -96,13 +96,13 @@ class SegmentMap:
     def at(self, at_ns: int) -> tuple[str, ...]:
         """Segments of a moment (a gap, a token): every active fault, else recovery, baseline, …
 
-        A moment within an edge belongs to ``edge`` alone: shown, not judged.
+        A moment within an edge belongs to that edge alone (``X.inject``, ``X.revert``): shown, not judged.
         """
         if self.baseline_begin is None or at_ns < self.baseline_begin:
             return ("warmup",)
         here = [s for s in self.spans() if s.holds(at_ns)]
-        if any(s.kind == "edge" for s in here):
-            return ("edge",)
+        if edges := tuple(s.name for s in here if s.kind == "edge"):
+            return edges
         faults = tuple(s.name for s in here if s.kind == "fault")
         if faults:
             return faults
@@ -116,7 +116,8 @@ class SegmentMap:
     def of_life(self, sched_ns: int, resolved_ns: int) -> tuple[str, ...]:
         """Segments of a request: every fault its life touches, else that of its scheduled time.
 
-        A life that touches only an edge of a fault belongs to ``edge``.
+        A life that touches only an edge of a fault belongs to that edge: what an injection kills before it
+        is acknowledged is this fault's doing.
         """
         if self.baseline_begin is None or sched_ns < self.baseline_begin:
             return ("warmup",)
@@ -126,24 +127,29 @@ class SegmentMap:
         faults = tuple(s.name for s in touched if s.kind == "fault")
         if faults:
             return faults
-        return ("edge",) if touched else self.at(sched_ns)
+        return tuple(s.name for s in touched) or self.at(sched_ns)
+
+
+def edges_of(fault: str) -> tuple[str, str]:
+    """The names of a fault's two edges: injection and revert, each from its begin to its acknowledgement."""
+    return f"{fault}.inject", f"{fault}.revert"
 
 
 def _spans_of(name: str, times: _FaultTimes) -> list[Span]:
     if times.inject_begin is None:
         return []
-    edge = f"{name}.edge"
+    injection, revert = edges_of(name)
     if not times.reversible:
         # the deed is the whole fault: what it kills resolves before it is acknowledged
         spans = [Span(name, "fault", times.inject_begin, times.inject_ack, name)]
         if times.inject_ack is not None:
             spans.append(Span(f"{name}.recovery", "recovery", times.inject_ack, times.recovery_end, name))
         return spans
-    spans = [Span(edge, "edge", times.inject_begin, times.inject_ack, name)]
+    spans = [Span(injection, "edge", times.inject_begin, times.inject_ack, name)]
     if times.inject_ack is not None:
         spans.append(Span(name, "fault", times.inject_ack, times.revert_begin, name))
     if times.revert_begin is not None:
-        spans.append(Span(edge, "edge", times.revert_begin, times.revert_ack, name))
+        spans.append(Span(revert, "edge", times.revert_begin, times.revert_ack, name))
     if times.revert_ack is not None:
         spans.append(Span(f"{name}.recovery", "recovery", times.revert_ack, times.recovery_end, name))
     return spans

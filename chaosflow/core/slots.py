@@ -7,12 +7,21 @@ histograms are for display (relative error <= 0.5 %) and decide nothing but rela
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+
+import numpy as np
+
+from chaosflow.core.columns import Ints, Numbers, Table
 
 _ERROR = 0.005
 _LOG_GAMMA = math.log((1 + _ERROR) / (1 - _ERROR))
+
+
+def value_of_bucket_ns(bucket: int) -> float:
+    """The value that stands for all of a histogram's bucket."""
+    return 0.0 if bucket < 0 else 2 * math.exp(bucket * _LOG_GAMMA) / (1 + math.exp(_LOG_GAMMA))
 
 
 class Histogram:
@@ -40,14 +49,18 @@ class Histogram:
 
     def rank_ns(self, rank: int) -> float | None:
         """The rank-th smallest value (1-based); None when there are not so many."""
-        if not 1 <= rank <= self.total:
-            return None
-        seen = 0
-        for bucket in sorted(self.counts):
-            seen += self.counts[bucket]
-            if seen >= rank:
-                return 0.0 if bucket < 0 else 2 * math.exp(bucket * _LOG_GAMMA) / (1 + math.exp(_LOG_GAMMA))
-        return None
+        return self.ranks_ns([rank])[0]
+
+    def ranks_ns(self, ranks: Sequence[int]) -> list[float | None]:
+        """Several ranks (1-based, ascending) in one pass; None for one that there is not."""
+        found: list[float | None] = []
+        buckets, seen, bucket = iter(sorted(self.counts)), 0, -1
+        for rank in ranks:
+            while seen < rank <= self.total:
+                bucket = next(buckets)
+                seen += self.counts[bucket]
+            found.append(value_of_bucket_ns(bucket) if 1 <= rank <= self.total else None)
+        return found
 
     def to_wire(self) -> list[list[int]]:
         return [list(self.counts), list(self.counts.values())]
@@ -79,6 +92,41 @@ class Cell:
         self.pass_high += other.pass_high
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """One-second blocks of one objective in one segment, in order of their second; one array entry a block."""
+
+    second: Ints
+    n: Ints
+    fail_low: Ints
+    fail_high: Ints
+    pass_low: Ints
+    pass_high: Ints
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, Cell]]) -> Blocks:
+        """From (second, cell) in order."""
+        rows = [(s, c.n, c.fail_low, c.fail_high, c.pass_low, c.pass_high) for s, c in pairs]
+        return cls(*np.array(rows, np.int64).reshape(len(rows), 6).T)
+
+    def __len__(self) -> int:
+        return len(self.second)
+
+    def __iter__(self) -> Iterator[tuple[int, Cell]]:
+        for second, *cell in zip(*(a.tolist() for a in self._arrays()), strict=True):
+            yield second, Cell(*cell)
+
+    def part(self, chosen: slice) -> Blocks:
+        """The blocks of those places."""
+        return Blocks(*(a[chosen] for a in self._arrays()))
+
+    def total(self) -> Cell:
+        return Cell(*(int(a.sum()) for a in self._arrays()[1:]))
+
+    def _arrays(self) -> tuple[Ints, ...]:
+        return self.second, self.n, self.fail_low, self.fail_high, self.pass_low, self.pass_high
+
+
 @dataclass(slots=True)
 class Count:
     """What else is counted in one second of one segment."""
@@ -103,6 +151,40 @@ class Count:
             setattr(self, f.name, getattr(self, f.name) + getattr(other, f.name))
 
 
+MOST_WORST = 10
+"""Kept of the failed requests, and as many of the slow ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRequest:
+    """One request that is among the worst so far, with its token timeline; µs from its scheduled time."""
+
+    index: int
+    sched_us: int
+    """From the start of the load."""
+    segment: str
+    failed: bool
+    outcome: str
+    status: int
+    error: str
+    tokens: int
+    fire_us: int
+    headers_us: int | None
+    end_us: int
+    """How bad it is: the longer the worse."""
+    max_gap_us: int | None
+    event_us: list[int]
+
+
+def keep_worst(requests: Iterable[BadRequest]) -> list[BadRequest]:
+    """The ten worst that failed and the ten slowest that did not; worst first, the same in any order of merging."""
+    kept: list[BadRequest] = []
+    ordered = sorted(requests, key=lambda r: (-r.end_us, r.index))
+    for failed in (True, False):
+        kept += [r for r in ordered if r.failed is failed][:MOST_WORST]
+    return kept
+
+
 @dataclass(slots=True)
 class CellBatch:
     """What one worker sends in one go; ``second`` counts from the start of the load."""
@@ -122,6 +204,8 @@ class CellBatch:
     """(segment, metric): the same, per segment."""
     outcomes: dict[tuple[str, str], int] = field(default_factory=dict)
     """(segment, outcome)."""
+    worst: list[BadRequest] = field(default_factory=list)
+    """Requests that came among the worker's worst since the last batch."""
     in_flight: int = 0
     """Gauge: requests under way at the watermark."""
     final: bool = False
@@ -141,6 +225,7 @@ class CellBatch:
             "by_second": [[*k, h.to_wire()] for k, h in self.by_second.items()],
             "by_segment": [[*k, h.to_wire()] for k, h in self.by_segment.items()],
             "outcomes": [[*k, n] for k, n in self.outcomes.items()],
+            "worst": [asdict(r) for r in self.worst],
             "in_flight": self.in_flight,
             "final": self.final,
             "health": self.health,
@@ -157,6 +242,7 @@ class CellBatch:
             by_second={(s, m): Histogram.from_wire(h) for s, m, h in wire["by_second"]},
             by_segment={(g, m): Histogram.from_wire(h) for g, m, h in wire["by_segment"]},
             outcomes={(g, o): n for g, o, n in wire["outcomes"]},
+            worst=[BadRequest(**r) for r in wire["worst"]],
             in_flight=wire["in_flight"],
             final=wire["final"],
             health=dict(wire["health"]),
@@ -165,20 +251,24 @@ class CellBatch:
 
 @dataclass(slots=True)
 class CellStore:
-    """All batches of a run, merged. Memory grows by a few hundred bytes a second, not by request."""
+    """All batches of a run, merged. Memory grows by some 20 bytes per second and objective, not by request."""
 
-    cells: dict[tuple[int, str, int], Cell] = field(default_factory=dict)
-    counts: dict[tuple[int, str], Count] = field(default_factory=dict)
+    cells: Table[tuple[int, str, int], Cell] = field(default_factory=lambda: Table(Cell))
+    """(second, segment, objective index)."""
+    counts: Table[tuple[int, str], Count] = field(default_factory=lambda: Table(Count))
+    """(second, segment), ``*`` = all of them once."""
     by_segment: dict[tuple[str, str], Histogram] = field(default_factory=dict)
     outcomes: dict[tuple[str, str], int] = field(default_factory=dict)
     recent: dict[tuple[int, str], Histogram] = field(default_factory=dict)
     """by_second of the last ``keep_s`` seconds."""
-    median_s: dict[tuple[int, str], float] = field(default_factory=dict)
+    median_s: Numbers[tuple[int, str]] = field(default_factory=Numbers)
     """(second, metric) -> median in s, kept for the whole run."""
     keep_s: int = 120
     batches: dict[str, int] = field(default_factory=dict)
     """worker -> last seq."""
     watermarks: dict[str, int] = field(default_factory=dict)
+    worst: list[BadRequest] = field(default_factory=list)
+    """See ``keep_worst``."""
     faults_seen: list[str] = field(default_factory=list)
     """Batches lost or repeated, in words: any of them makes the run invalid."""
 
@@ -195,13 +285,15 @@ class CellStore:
         self.batches[batch.worker] = batch.seq
         self.watermarks[batch.worker] = batch.watermark_ns
         for cell_key, cell in batch.cells.items():
-            self.cells.setdefault(cell_key, Cell()).add(cell)
+            self.cells.add(cell_key, cell)
         for count_key, count in batch.counts.items():
-            self.counts.setdefault(count_key, Count()).add(count)
+            self.counts.add(count_key, count)
         for segment_key, histogram in batch.by_segment.items():
             self.by_segment.setdefault(segment_key, Histogram()).merge(histogram)
         for outcome_key, times in batch.outcomes.items():
             self.outcomes[outcome_key] = self.outcomes.get(outcome_key, 0) + times
+        if batch.worst:
+            self.worst = keep_worst([*self.worst, *batch.worst])
         for second_key, histogram in batch.by_second.items():
             merged = self.recent.setdefault(second_key, Histogram())
             merged.merge(histogram)
@@ -220,12 +312,19 @@ class CellStore:
 
     def total(self, segment: str, objective: int) -> Cell:
         """Sum of one objective's cells in one segment."""
-        return sum_cells(c for (_, g, o), c in self.cells.items() if g == segment and o == objective)
+        return self.cells.total(segment, objective)
 
-    def blocks(self, segment: str, objective: int) -> list[tuple[int, Cell]]:
+    def blocks(self, segment: str, objective: int) -> Blocks:
         """One-second blocks of one objective in one segment, in order."""
-        found = [(s, c) for (s, g, o), c in self.cells.items() if g == segment and o == objective]
-        return sorted(found, key=lambda pair: pair[0])
+        column = self.cells.column(segment, objective)
+        if column is None:
+            return Blocks.of([])
+        return Blocks(column.seconds(), *column.rows[column.seen].T.astype(np.int64))
+
+    def last_second(self) -> int:
+        """The newest second in which anything was counted; -1 = none."""
+        columns = (self.counts.column(*name) for name in self.counts.names())
+        return max((c.first + c.length - 1 for c in columns if c is not None and c.length), default=-1)
 
     def window(self, metric: str, seconds: Iterable[int]) -> Histogram:
         """The last seconds of one metric, merged (live view, abort rules)."""
@@ -234,10 +333,3 @@ class CellStore:
             if (histogram := self.recent.get((second, metric))) is not None:
                 merged.merge(histogram)
         return merged
-
-
-def sum_cells(cells: Iterable[Cell]) -> Cell:
-    total = Cell()
-    for cell in cells:
-        total.add(cell)
-    return total

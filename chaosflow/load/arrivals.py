@@ -7,9 +7,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chaosflow.core.loadplan import ClosedArrival, GammaArrival, LoadPlan, PoissonArrival, TraceArrival
-from chaosflow.core.tracefile import TraceRow
-from chaosflow.load.rate import RateProfile
+from chaosflow.core.arrival import ClosedArrival, GammaArrival, PoissonArrival, TraceArrival
+from chaosflow.core.loadplan import LoadPlan
+from chaosflow.core.rate import RateProfile
+from chaosflow.core.tracefile import TraceRow, period_s
 
 _NS = 1_000_000_000
 _LONGEST_THINK = 1.5
@@ -45,12 +46,11 @@ def open_schedule(plan: LoadPlan, seed: int, trace: tuple[TraceRow, ...] = ()) -
 
 
 def _replay(arrival: TraceArrival, trace: tuple[TraceRow, ...]) -> Iterator[Planned]:
-    # between two passes: the mean gap, as if the next request had just come
-    period_s = trace[-1].at_s + max(trace[-1].at_s / len(trace), 1e-3)
+    between_s = period_s(trace)
     passes = 0
     while arrival.repeat or not passes:
         for number, row in enumerate(trace):
-            at_s = (passes * period_s + row.at_s) / arrival.speed
+            at_s = (passes * between_s + row.at_s) / arrival.speed
             yield Planned(passes * len(trace) + number, round(at_s * _NS), row=number)
         passes += 1
 
@@ -78,9 +78,11 @@ def _unit_process(arrival: object, seed: int, begin: float) -> Iterator[float]:
             yield at
     if isinstance(arrival, GammaArrival):
         variance = arrival.cv**2
+        # the first gap is one that the start falls into: without that, bursts would crowd the first seconds
+        at += rng.random() * rng.gammavariate(1 / variance + 1, variance)
         while True:
-            at += rng.gammavariate(1 / variance, variance)
             yield at
+            at += rng.gammavariate(1 / variance, variance)
     index = 0
     while True:  # constant; counted, not summed up: no rounding creeps in
         yield begin + index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 import time
@@ -12,15 +13,16 @@ import gevent
 from gevent.event import Event
 
 from chaosflow.core.loadlink import LoadOrder
-from chaosflow.core.sample import Outcome
+from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.load.connection import Address, Connection, resolve
 from chaosflow.load.exchange import Exchange
 from chaosflow.load.poller import Poller
-from chaosflow.load.record import StreamRecord
 from chaosflow.load.requests import Request
 from chaosflow.load.stamps import StampClock
 
 _LINGER_S = 1.0
+_OURS = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENOMEM)
+"""No connection, but for want of something of this machine's: files, ports, memory. The service has no part in it."""
 
 
 class StreamingClient:
@@ -53,10 +55,13 @@ class StreamingClient:
             self._addresses = [Address(socket.AF_UNIX, plan.unix_socket)]
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
+        self.own_limit = ""
+        """The limit of this machine that requests have met, as the system words it; they are no fault of the service."""
+        self.own_limit_hits = 0
         self.clock = StampClock()
         self._poller = Poller(self.clock)
 
-    def fetch(self, record: StreamRecord, request: Request) -> str:
+    def fetch(self, record: RequestRecord, request: Request) -> str:
         """Carry out one request and fill its record; returns when it is resolved.
 
         Returns the text that came, where it is kept; else an empty one. Raises nothing but GreenletExit: a
@@ -80,7 +85,7 @@ class StreamingClient:
             under_way.leave()
         return self._counted(record, under_way)
 
-    def _counted(self, record: StreamRecord, under_way: _UnderWay) -> str:
+    def _counted(self, record: RequestRecord, under_way: _UnderWay) -> str:
         text = under_way.exchange.text if under_way.exchange is not None else ""
         if self._count_tokens is not None:
             record.counted_tokens = self._count_tokens(text) if text else 0
@@ -88,7 +93,7 @@ class StreamingClient:
                 record.tokens = record.counted_tokens
         return text
 
-    def _attempt_until_heard(self, record: StreamRecord, request: Request, under_way: _UnderWay) -> None:
+    def _attempt_until_heard(self, record: RequestRecord, request: Request, under_way: _UnderWay) -> None:
         while True:
             connection = self._connection(record)
             if connection is None:
@@ -141,7 +146,7 @@ class StreamingClient:
                 return
             done.wait((limit_ns - silent_ns) / 1e9)
 
-    def _connection(self, record: StreamRecord) -> Connection | None:
+    def _connection(self, record: RequestRecord) -> Connection | None:
         """An idle connection, or a new one; None (and a record that says why) where there is none."""
         while self._idle:
             connection = self._idle.pop()
@@ -160,6 +165,9 @@ class StreamingClient:
                 connection.open(address, self._connect_timeout_s, self._tls)
             except (OSError, ssl.SSLError) as e:
                 error = e.strerror or str(e)
+                if e.errno in _OURS:
+                    self.own_limit, self.own_limit_hits = error, self.own_limit_hits + 1
+                    break
             except gevent.Timeout as e:  # the request's own deadline
                 error = f"no connection within {e.seconds:.3g} s"
                 break
@@ -188,7 +196,7 @@ class _UnderWay:
     connection: Connection | None = None
     exchange: Exchange | None = None
 
-    def give_up(self, record: StreamRecord, outcome: Outcome, error: str) -> None:
+    def give_up(self, record: RequestRecord, outcome: Outcome, error: str) -> None:
         if record.end_ns is None:
             record.outcome, record.error, record.end_ns = outcome, error, time.monotonic_ns()
         if self.exchange is not None:
@@ -204,5 +212,5 @@ class _UnderWay:
             self.connection.close()
 
 
-def _not_connected(record: StreamRecord, error: str) -> None:
+def _not_connected(record: RequestRecord, error: str) -> None:
     record.outcome, record.error, record.end_ns = Outcome.CONNECT, error, time.monotonic_ns()

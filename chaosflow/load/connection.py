@@ -65,13 +65,19 @@ class Connection:
     def open(self, address: Address, timeout_s: float, tls: tuple[ssl.SSLContext, str] | None) -> None:
         """Connect; raises OSError, TimeoutError among them."""
         kind = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK
-        self._sock = sock = _socket.socket(address.family, kind)
+        try:
+            self._sock = sock = _socket.socket(address.family, kind)
+        except OSError:
+            self.closed = True
+            self._on_closed(self)
+            raise
         try:
             if address.family != socket.AF_UNIX:
                 sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
                 sock.setsockopt(_socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
             with Timeout(timeout_s, TimeoutError(f"no connection within {timeout_s:.3g} s")):
                 code = sock.connect_ex(address.where)
+                self._poller.look()
                 if code == errno.EINPROGRESS:
                     self._wait(_WRITE)
                     code = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
@@ -111,6 +117,7 @@ class Connection:
         record.sent_ns = time.monotonic_ns()
         self._last_ns = max(self._last_ns, record.sent_ns) if not exchange.bytes_seen else self._last_ns
         self.used = True
+        self._poller.look()
 
     def _send_all(self, payload: bytes) -> None:
         view = memoryview(payload)

@@ -10,6 +10,7 @@ import orjson
 
 from chaosflow.core.errors import UsageError
 from chaosflow.core.loadplan import FixedLength, Length, LognormalLength, UniformLength
+from chaosflow.core.tracefile import lines_of
 
 _WORDS: tuple[str, ...] = tuple(
     word
@@ -106,7 +107,7 @@ class OwnPrompt(NamedTuple):
 def parse_prompts(text: str, name: str) -> list[OwnPrompt]:
     """The lines of a prompts file. Raises UsageError with the line's number."""
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines_of(text), 1):
         if line.strip():
             try:
                 found.append(_own_prompt(orjson.loads(line)))

@@ -7,15 +7,14 @@ from collections.abc import Callable
 
 import httptools
 
-from chaosflow.core.sample import Outcome
+from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.load.parse import classify
-from chaosflow.load.record import StreamRecord
 from chaosflow.load.shape import TokenShape
 from chaosflow.load.sse import Event, SseParser
 
 
 class Exchange:
-    """Fills a StreamRecord. ``on_resolved`` is called once, when the outcome is known.
+    """Fills a RequestRecord. ``on_resolved`` is called once, when the outcome is known.
 
     The response may go on after that (data after ``[DONE]`` is ignored); ``message_complete`` says when the
     connection is free again.
@@ -23,7 +22,7 @@ class Exchange:
 
     def __init__(
         self,
-        record: StreamRecord,
+        record: RequestRecord,
         on_resolved: Callable[[], None],
         *,
         retry_silence: bool = False,

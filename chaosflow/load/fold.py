@@ -15,6 +15,7 @@ from chaosflow.load.gaps import GapFolder
 from chaosflow.load.judge import Count, Limits, bad_at, good_at, judge, worst_of
 from chaosflow.load.many import add_all, by_moment
 from chaosflow.load.moments import ALL, CellSheet, SegmentIndex
+from chaosflow.load.worst import Worst
 
 NEVER = 1 << 62
 _NOT_FIRED = -(1 << 62)
@@ -51,18 +52,24 @@ class Folder:
             i: (o.limit * 1e9, o.limit * 1e9)
             for i, o in self._objectives
             if o.kind in (Kind.REQUEST_QUANTILE, Kind.EVENT_QUANTILE) and not o.relative
+        } | {
+            i: (o.threshold_s * 1e9, o.threshold_s * 1e9)
+            for i, o in self._objectives
+            if o.kind is Kind.EVENT_SHARE
         }
         self._fault_names = frozenset(fault_names)
         self._segments = SegmentIndex()
         relative = frozenset(i for i, o in self._objectives if o.relative)
         self._sheet = CellSheet(worker, t0_ns, relative)
-        gap_objectives = [i for i, o in self._objectives if o.kind is Kind.EVENT_QUANTILE]
-        self._gaps = GapFolder(self._sheet, self._segments, self._limits, gap_objectives)
+        self._gaps = GapFolder(self._sheet, self._segments, self._limits, self._objectives)
         self._arrivals: list[tuple[int, int]] = []
         self._tracks: dict[int, Track] = {}
+        self._worst = Worst(t0_ns)
 
     # -- what the orchestrator announces
     def add_mark(self, mark: Mark) -> None:
+        if mark.fault:
+            self._fault_names |= {mark.fault}  # a fault that nobody planned (orchestrator.watch)
         self._segments.add(mark)
 
     def set_limits(self, limits_s: dict[int, tuple[float, float]]) -> None:
@@ -108,7 +115,9 @@ class Folder:
         self, watermark_ns: int, in_flight: int, health: dict[str, float], *, final: bool = False
     ) -> CellBatch:
         """What has been folded since the last call, as the next numbered batch."""
-        return self._sheet.take(watermark_ns, in_flight, health, final=final)
+        batch = self._sheet.take(watermark_ns, in_flight, health, final=final)
+        batch.worst = self._worst.take()
+        return batch
 
     def _fold_arrivals(self, until_ns: int) -> None:
         due = [a for a in self._arrivals if a[0] <= until_ns]
@@ -176,6 +185,7 @@ class Folder:
         if record.outcome is Outcome.CANCELLED:
             return
         failed, complete = record.outcome.failed, record.complete
+        self._worst.offer(record, segments)
         for segment in (*segments, ALL):
             count = sheet.count(second, segment)
             count.resolved += 1
@@ -188,6 +198,9 @@ class Folder:
         if not failed and record.ttft_ns is not None and record.e2e_ns is not None:
             self._histogram("ttft", second, segments, record.ttft_ns)
             self._histogram("e2e", second, segments, record.e2e_ns)
+            if (tpot_ns := record.tpot_ns) is not None:
+                for segment in segments:
+                    self._sheet.by_segment(segment, "tpot").add(tpot_ns)
 
     def _life(self, track: Track, resolved_ns: int) -> tuple[str, ...]:
         return self._segments.map.of_life(track.record.sched_ns, resolved_ns)

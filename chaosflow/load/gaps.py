@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from chaosflow.core.sample import RequestRecord
+from chaosflow.core.slo import Objective
 from chaosflow.core.slots import Cell
 from chaosflow.load.judge import Limits
 from chaosflow.load.many import Ints, add_all, by_moment
@@ -51,10 +53,17 @@ class GapFolder:
     """
 
     def __init__(
-        self, sheet: CellSheet, segments: SegmentIndex, limits: dict[int, Limits], objectives: list[int]
+        self,
+        sheet: CellSheet,
+        segments: SegmentIndex,
+        limits: dict[int, Limits],
+        objectives: Sequence[tuple[int, Objective]],
     ) -> None:
+        """``objectives``: (index, objective) of all; those about gaps are picked."""
         self._sheet, self._segments, self._limits = sheet, segments, limits
-        self._objectives = objectives
+        self._long = [i for i, o in objectives if o.metric in ("gap", "stalls")]
+        self._short = [i for i, o in objectives if o.metric == "burstiness"]
+        self._by_token = [i for i, o in objectives if o.metric == "itl"]
         self._pending = _Pending()
 
     def fold(self, track: StreamTrack, until_ns: int) -> None:
@@ -72,10 +81,12 @@ class GapFolder:
         if end > seen:
             self._take(track, seen, end, failed)
             track.seen = end
-        if self._objectives and end == last and end:
+        if self._long and end == last and end:
             self._open_gap(track, until_ns)
         if end == last and record.end_ns is not None and record.end_ns <= until_ns:
             self._correct_tokens(record, record.end_ns, failed)
+            if self._by_token and not failed:
+                self._fold_itl(record)
 
     def _take(self, track: StreamTrack, seen: int, end: int, failed: bool) -> None:
         record, pending = track.record, self._pending
@@ -117,12 +128,15 @@ class GapFolder:
             _count(moment, good[chosen], (low != at)[chosen])
             picked = chosen[is_gap[chosen] & good[chosen]]
             add_all(moment.gap_histograms, at[picked] - before[picked])
-        for index in self._objectives:
+        for index in self._long:
             fresh = is_gap.copy()
             for place, bits in pending.stalled:
                 fresh[place] &= not bits >> index & 1
             if index in self._limits and fresh.any():
                 self._judge(index, at[fresh], low[fresh], before[fresh], before_low[fresh])
+        for index in self._short:
+            if is_gap.any():
+                self._judge_short(index, at[is_gap], low[is_gap], before[is_gap], before_low[is_gap])
 
     def _judge(self, index: int, at: Ints, low: Ints, before: Ints, before_low: Ints) -> None:
         fail_ns, pass_ns = self._limits[index]
@@ -130,6 +144,27 @@ class GapFolder:
         shortest, longest = low - before, at - before_low
         counted = np.where(shortest > over_ns, before + round(over_ns), at)
         sides = [value > limit for limit in (fail_ns, pass_ns) for value in (shortest, longest)]
+        self._count_sides(index, counted, sides)
+
+    def _judge_short(self, index: int, at: Ints, low: Ints, before: Ints, before_low: Ints) -> None:
+        least_ns, _ = self._limits[index]
+        certain, possible = at - before_low < least_ns, low - before < least_ns
+        self._count_sides(index, at, [certain, possible, certain, possible])
+
+    def _fold_itl(self, record: RequestRecord) -> None:
+        """Gaps as times per token, where usage shows that every event brought one token; else none."""
+        if not record.tokens_by_usage or record.tokens != len(record.event_ns) or record.tokens < 2:
+            return
+        at, low = _ints(record.event_ns), _ints(record.event_low_ns)
+        gaps = at[1:] - at[:-1]
+        for index in self._by_token:
+            if index in self._limits:
+                self._judge(index, at[1:], low[1:], at[:-1], low[:-1])
+        for _, _, segments, chosen in by_moment(self._sheet, self._segments, at[1:]):
+            add_all([self._sheet.by_segment(s, "itl") for s in segments], gaps[chosen])
+
+    def _count_sides(self, index: int, counted: Ints, sides: list[Bools]) -> None:
+        """``sides``: exceedances as Cell has them, after n."""
         for moment, second, segments, chosen in by_moment(self._sheet, self._segments, counted):
             sums = [len(chosen), *(int(np.count_nonzero(side[chosen])) for side in sides)]
             more = Cell(*sums)
@@ -140,7 +175,7 @@ class GapFolder:
         record = track.record
         before_ns = record.event_ns[-1]
         end_ns = record.end_ns if record.end_ns is not None else until_ns + 1
-        for index in self._objectives:
+        for index in self._long:
             limits = self._limits.get(index)
             if limits is None or track.stalled >> index & 1:
                 continue

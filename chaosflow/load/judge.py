@@ -62,8 +62,8 @@ def value_of(metric: str, record: RequestRecord) -> tuple[float, float] | None:
     if metric == "ttft":
         return record.event_low_ns[0] - record.sched_ns, record.event_ns[0] - record.sched_ns
     tokens = record.tokens if record.tokens_by_usage else len(record.event_ns)
-    if tokens < 2 or len(record.event_ns) < 2:
-        return None
+    if tokens < 2 or len(record.event_ns) < 2 or record.event_ns[-1] <= record.event_low_ns[0]:
+        return None  # all at once is no time per token, and 0 would pass every limit
     low = max(0, record.event_low_ns[-1] - record.event_ns[0])
     return low / (tokens - 1), (record.event_ns[-1] - record.event_low_ns[0]) / (tokens - 1)
 

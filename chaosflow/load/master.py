@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -20,18 +21,16 @@ from locust import User
 from locust.env import Environment
 from locust.runners import STATE_MISSING
 
+from chaosflow.core.arrival import TraceArrival
 from chaosflow.core.loadlink import LoadOrder
-from chaosflow.core.loadplan import TraceArrival
 from chaosflow.core.tracefile import read_text
 from chaosflow.load import messages as m
 
 DEFAULT_PORT = 5557
 _STARTUP_S = 30.0
 _WATCH_S = 0.1
-_SILENT_S = 6.0
-"""A worker sends a batch a second; one that is silent for so long is lost."""
-_SILENT_REMOTE_S = 4.0
-"""Nobody sees the process of one on another machine; it pings twice a second."""
+_SILENT_S = 4.0
+"""A worker pings twice a second; one that is silent for so long is lost."""
 _FINAL_S = 15.0
 """After the drain, how long to wait for the final batches."""
 
@@ -107,8 +106,9 @@ class Master:
         near = "127.0.0.1" if self._host in ("", "0.0.0.0") else self._host
         for worker in self._workers:
             if worker.process is not None and worker.process.stdin is not None:
-                worker.process.stdin.write(f"{near} {self._runner.server.port}\n".encode())
-                worker.process.stdin.flush()
+                with contextlib.suppress(BrokenPipeError):  # dead already: ``_watch`` says so
+                    worker.process.stdin.write(f"{near} {self._runner.server.port}\n".encode())
+                    worker.process.stdin.flush()
         gevent.signal_handler(signal.SIGTERM, self._terminate)
         gevent.spawn(self._watch)
         gevent.spawn(self._listen)
@@ -198,17 +198,21 @@ class Master:
 
     def _watch(self) -> None:
         """Notice a worker that died, hangs, or never comes to its end."""
+        now_s = time.monotonic()
         while True:
+            begun_s = now_s
             gevent.sleep(_WATCH_S)
             now_s = time.monotonic()
+            if now_s - begun_s > 1.0:  # it was us who stood still: what they sent is yet to be read
+                for worker in self._workers:
+                    worker.heard_s = now_s
             for worker in [w for w in self._workers if not w.over]:
                 code = worker.process.poll() if worker.process is not None else None
-                silent_s = _SILENT_S if worker.process is not None else _SILENT_REMOTE_S
                 if code is not None:
                     how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
                     self._lose([worker], how)
-                elif self._running and now_s - worker.heard_s > silent_s:
-                    self._lose([worker], f"silent for {silent_s:g} s")
+                elif self._running and now_s - worker.heard_s > _SILENT_S:
+                    self._lose([worker], f"silent for {_SILENT_S:g} s")
                 elif worker.client_id and self._is_missing(worker.client_id):
                     self._lose([worker], "does not answer Locust's heartbeat")
             if now_s > self._give_up_s:
@@ -254,6 +258,8 @@ class Master:
                     self._obey(orjson.loads(line))
         except OSError:
             pass
+        if self._finished.is_set():
+            return  # all is told, and ``run`` is ending
         # the orchestrator is gone: nobody will stop us
         for worker in self._workers:
             if worker.process is not None:

@@ -26,6 +26,8 @@ _PARSE_NS = 300_000
 """After so long, look whether more has come."""
 _SLICE_NS = 1_500_000
 """After so long, let the event loop serve others."""
+_LOOK_NS = 300_000
+"""Between two looks of those who do much in one turn of the loop."""
 _AGAIN = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EINTR)
 _MANY = b"data:"
 
@@ -64,6 +66,7 @@ class Poller:
         self._readers: dict[int, tuple[_socket.socket, Reader]] = {}
         self._chunks: deque[tuple[Reader, Chunk]] = deque()
         self._parsing = False
+        self._looked_ns = 0
 
     def add(self, sock: _socket.socket, reader: Reader) -> None:
         self._readers[sock.fileno()] = (sock, reader)
@@ -80,6 +83,19 @@ class Poller:
         self._later.stop()
         self._later.close()
         self._epoll.close()
+
+    def look(self) -> None:
+        """Read what has come, unless that was done just now; its meaning waits for the loop.
+
+        For those who act once for each of many streams: hundreds that connect in one turn of the loop would else keep
+        it from the sockets for tens of ms, and what comes in meanwhile is stamped together.
+        """
+        if time.monotonic_ns() - self._looked_ns < _LOOK_NS:
+            return
+        self._read_all()
+        if self._chunks and not self._parsing:
+            self._parsing = True
+            self._later.start(self._parse)
 
     def _ready(self) -> None:
         """Called by the loop."""
@@ -99,7 +115,8 @@ class Poller:
             for fd in fresh:
                 self._read(fd, now_ns, sound)
             if len(ready) < _ROUND or not fresh:
-                return
+                break
+        self._looked_ns = time.monotonic_ns()
 
     def _read(self, fd: int, now_ns: int, sound: bool) -> None:
         found = self._readers.get(fd)

@@ -88,7 +88,7 @@ def _row(record: Row, worker: int, segments: _Segments) -> Row:
 
 
 class _Segments:
-    """Where in the run a request was: faults that its life touched, else the segment it was wanted in."""
+    """Where in the run a request was: faults, else edges that its life touched, else where it was wanted."""
 
     def __init__(self, result: Path) -> None:
         self._spans: list[Row] = []
@@ -102,13 +102,11 @@ class _Segments:
 
     def of(self, sched_s: float, end_s: float) -> str | None:
         begin, end = sched_s + self._zero_s, end_s + self._zero_s
-        touched = [
-            span["name"]
-            for span in self._spans
-            if span["kind"] == "fault" and begin < span["end_s"] and span["begin_s"] <= end
-        ]
+        touched = [s for s in self._spans if begin < s["end_s"] and s["begin_s"] <= end]
+        faults = [span["name"] for span in touched if span["kind"] == "fault"]
+        edges = [span["name"] for span in touched if span["kind"] == "edge"]
         here = [span["name"] for span in self._spans if span["begin_s"] <= begin < span["end_s"]]
-        return ",".join(touched or here) or None
+        return ",".join(faults or edges or here) or None
 
 
 def parse_condition(text: str) -> Callable[[Row], bool]:

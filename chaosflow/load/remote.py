@@ -26,7 +26,7 @@ from gevent.event import AsyncResult
 from chaosflow.core.errors import ChaosflowError
 from chaosflow.core.loadlink import LoadOrder
 from chaosflow.load import messages as m
-from chaosflow.load.worker import Worker, settle
+from chaosflow.load.worker import Worker, open_more_files, settle, take_precedence
 
 _PORT = 5557
 _JOIN_S = 300.0
@@ -42,6 +42,8 @@ def main(argv: Sequence[str]) -> int:
     options = _parse(argv)
     host, _, port = options.master.rpartition(":") if ":" in options.master else (options.master, "", "")
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    take_precedence()
+    open_more_files()
     worker = Worker(host.strip("[]"), int(port or _PORT))
     order: AsyncResult[dict[str, Any]] = AsyncResult()
     worker.runner.register_message(m.ORDER, lambda environment, msg, **_: order.set(msg.data))

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 import orjson
 
 from chaosflow import __version__
+from chaosflow.core.arrival import TraceArrival
 from chaosflow.core.errors import UsageError
 from chaosflow.core.loadlink import LoadOrder
-from chaosflow.core.loadplan import TraceArrival
 from chaosflow.core.tracefile import BLOCK_TOKENS, TraceRow, parse_trace, read_text, read_trace
 from chaosflow.load.arrivals import Planned
 from chaosflow.load.content import Writer, parse_prompts
-from chaosflow.load.sizes import Sizes, request_cap
+from chaosflow.load.sizes import Cap, Sizes
 
 Message = dict[str, Any]
 
@@ -45,7 +45,7 @@ class RequestMaker:
             parse_prompts(self.text_of(plan.prompts_file), plan.prompts_file) if plan.prompts_file else None
         )
         self.sizes = Sizes(plan, order.seed, self.trace, prompts)
-        self.cap = request_cap(plan, order.seed, self.sizes, self.trace)
+        self.cap = Cap(plan, order.seed, self.sizes, self.trace)
         name = plan.tokenizer or ""
         self.writer = Writer(self.text_of(name) if name else "", name)
         self.head = _Head(order, api_key)

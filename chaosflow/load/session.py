@@ -14,17 +14,17 @@ import gevent
 from gevent.event import Event
 from locust.exception import StopUser
 
+from chaosflow.core.arrival import ClosedArrival
+from chaosflow.core.grammar import parse_objective
 from chaosflow.core.loadlink import LoadOrder
-from chaosflow.core.loadplan import ClosedArrival
+from chaosflow.core.sample import RequestRecord
 from chaosflow.core.segments import Mark
-from chaosflow.core.slo import parse_objective
 from chaosflow.core.slots import CellBatch
 from chaosflow.load.alarm import AlarmClock
 from chaosflow.load.arrivals import Planned, request_of_user, share_of_worker, users_of_worker
 from chaosflow.load.client import StreamingClient
 from chaosflow.load.fold import Folder
 from chaosflow.load.health import Health
-from chaosflow.load.record import StreamRecord
 from chaosflow.load.records import RecordWriter
 from chaosflow.load.requests import Message, Request, RequestMaker
 from chaosflow.load.user import Carried, user_classes
@@ -58,7 +58,7 @@ class Session:
         api_key: str,
         *,
         send: Callable[[CellBatch], None],
-        resolved: Callable[[StreamRecord], None],
+        resolved: Callable[[RequestRecord], None],
         note: Callable[[str], None],
         gauges: Callable[[], dict[str, float]] = dict,
         environment: Any = None,
@@ -81,9 +81,10 @@ class Session:
         self._stopped = Event()
         self._ended = Event()
         self._in_flight: set[gevent.Greenlet] = set()
-        self._ended_records: deque[StreamRecord] = deque(maxlen=_MAX_UNWRITTEN)
+        self._ended_records: deque[RequestRecord] = deque(maxlen=_MAX_UNWRITTEN)
         self._marks: list[Mark] = []
         self._limits: dict[int, tuple[float, float]] = {}
+        self._capped = self._limit_noted = False
         self._t0_ns = 0
         self._horizon_ns = 0
         self._stop_at_ns = _NEVER
@@ -140,9 +141,9 @@ class Session:
     def _open_arrivals(self, t0_ns: int) -> None:
         maker = self._maker
         for planned in share_of_worker(self._order.plan, self._order.seed, self._worker, maker.trace):
-            if planned.index >= maker.cap:
+            if not self._allowed(planned):
                 return
-            record = StreamRecord(planned.index, t0_ns + planned.at_ns)
+            record = RequestRecord(planned.index, t0_ns + planned.at_ns)
             request = maker.make(planned)  # before its time, so that it costs none
             if not self._turn_comes(record.sched_ns):
                 return
@@ -160,7 +161,7 @@ class Session:
         planned = self._of_user(user, number)
         request = self._maker.make(planned) if planned is not None else None
         while planned is not None and request is not None and self._turn_comes(sched_ns):
-            record = StreamRecord(planned.index, sched_ns)
+            record = RequestRecord(planned.index, sched_ns)
             number += 1
             following = self._of_user(user, number)
             ahead = gevent.spawn(self._maker.make, following) if following is not None else None
@@ -182,7 +183,7 @@ class Session:
         def carry(messages: list[Message], output_tokens: int, fields: dict[str, Any]) -> Carried:
             nonlocal number
             planned = self._of_user(user, number)
-            record = StreamRecord(planned.index if planned else 0, time.monotonic_ns())
+            record = RequestRecord(planned.index if planned else 0, time.monotonic_ns())
             if planned is None or not self._turn_comes(record.sched_ns):
                 raise StopUser
             number += 1
@@ -197,7 +198,15 @@ class Session:
 
     def _of_user(self, user: int, number: int) -> Planned | None:
         planned = request_of_user(self._order.plan, user, number)
-        return planned if planned.index < self._maker.cap else None
+        return planned if self._allowed(planned) else None
+
+    def _allowed(self, planned: Planned) -> bool:
+        """Whether the plan's caps let it be sent; says once that they do not."""
+        allowed = self._maker.cap.allows(planned.index)
+        if not allowed and not self._capped:
+            self._capped = True
+            self._note("load.max_requests or max_tokens is reached: nothing new is sent from here on")
+        return allowed
 
     def _turn_comes(self, sched_ns: int) -> bool:
         """Wait for it; False when the load stops first."""
@@ -205,14 +214,14 @@ class Session:
             self._alarm.sleep_until(min(sched_ns, self._stop_at_ns, now_ns + _NOTICE_STOP_NS))
         return sched_ns < self._stop_at_ns
 
-    def _may_fire(self, record: StreamRecord) -> bool:
+    def _may_fire(self, record: RequestRecord) -> bool:
         if len(self._in_flight) < self._order.plan.max_in_flight:
             return True
         self._health.cap_hits += 1
         self._folder.lost(record.sched_ns)
         return False
 
-    def _carry_out(self, record: StreamRecord, request: Request) -> str:
+    def _carry_out(self, record: RequestRecord, request: Request) -> str:
         me = gevent.getcurrent()
         self._in_flight.add(me)
         try:
@@ -257,6 +266,10 @@ class Session:
 
     def _send_batch(self, until_ns: int, *, final: bool = False) -> None:
         health = self._health.gauges() | self._gauges()
+        health["cap_hits"] += self._client.own_limit_hits
+        if self._client.own_limit and not self._limit_noted:
+            self._limit_noted = True
+            self._note(f"this machine's own limit was reached: {self._client.own_limit} (ulimit -n, ports)")
         self._send(self._folder.take(until_ns, len(self._in_flight), health, final=final))
 
     def _write_records(self) -> None:
@@ -300,4 +313,5 @@ class Session:
             self._note("raw records: the disk does not answer; they end early")
         self._send_batch(time.monotonic_ns(), final=True)
         self._client.close()
+        self._health.close()
         self._alarm.close()

@@ -6,7 +6,8 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from chaosflow.core.loadplan import ClosedArrival, FixedLength, LoadPlan, TraceArrival
+from chaosflow.core.arrival import ClosedArrival, TraceArrival
+from chaosflow.core.loadplan import FixedLength, LoadPlan
 from chaosflow.core.tracefile import TraceRow
 from chaosflow.load.arrivals import Planned, closed_schedule, open_schedule
 from chaosflow.load.content import OwnPrompt, draw
@@ -36,11 +37,7 @@ class Sizes:
         """Lengths of what is newly asked in a request, or in an earlier turn of its session."""
         plan = self._plan
         if planned.row >= 0 and isinstance(plan.arrival, TraceArrival):
-            row, arrival = self._trace[planned.row], plan.arrival
-            return Turn(
-                min(row.prompt_tokens, arrival.max_prompt_tokens or row.prompt_tokens),
-                min(row.output_tokens, arrival.max_output_tokens or row.output_tokens),
-            )
+            return Turn(*plan.arrival.lengths(self._trace[planned.row]))
         if isinstance(plan.prompt_length, FixedLength) and isinstance(plan.output_length, FixedLength):
             lengths = Turn(plan.prompt_length.tokens, plan.output_length.tokens)
         else:
@@ -58,23 +55,34 @@ class Sizes:
         return sum(now) + sum(sum(turn) for turn in earlier) + self._plan.shared_prefix_tokens
 
 
-def request_cap(plan: LoadPlan, seed: int, sizes: Sizes, trace: tuple[TraceRow, ...] = ()) -> int:
-    """How many requests the plan allows in all (``NO_CAP`` where it sets no cap).
+class Cap:
+    """Where ``max_requests`` and ``max_tokens`` end the load.
 
-    ``max_tokens`` counts prompt and output tokens asked for.
+    Tokens, of prompt and answer as asked for, are added up by j as far as it is asked: the cap may lie far beyond
+    what the run will send.
     """
-    cap = NO_CAP if plan.max_requests is None else plan.max_requests
-    if plan.max_tokens is None:
-        return cap
-    if _all_alike(plan):
-        return min(cap, plan.max_tokens // max(1, sizes.tokens(Planned(0))))
-    allowed, spent = 0, 0
-    for planned in _every(plan, seed, trace):
-        spent += sizes.tokens(planned)
-        if spent > plan.max_tokens or allowed >= cap:
-            break
-        allowed += 1
-    return allowed
+
+    def __init__(self, plan: LoadPlan, seed: int, sizes: Sizes, trace: tuple[TraceRow, ...] = ()) -> None:
+        self._sizes = sizes
+        self._requests = NO_CAP if plan.max_requests is None else plan.max_requests
+        self._tokens_left: int | None = plan.max_tokens
+        self._counted = 0
+        if plan.max_tokens is not None and _all_alike(plan):
+            self._requests = min(self._requests, plan.max_tokens // max(1, sizes.tokens(Planned(0))))
+            self._tokens_left = None
+        self._every = _every(plan, seed, trace)
+
+    def allows(self, index: int) -> bool:
+        """Whether request ``index`` (j) may be sent."""
+        while self._tokens_left is not None and self._counted <= index < self._requests:
+            planned = next(self._every, None)
+            if planned is None:
+                break
+            self._tokens_left -= self._sizes.tokens(planned)
+            if self._tokens_left < 0:
+                self._requests = self._counted
+            self._counted += 1
+        return index < self._requests
 
 
 def _all_alike(plan: LoadPlan) -> bool:

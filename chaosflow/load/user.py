@@ -20,11 +20,11 @@ from locust import User
 
 from chaosflow.core.errors import UsageError
 from chaosflow.core.loadlink import API_KEY_VARIABLE, LoadOrder
+from chaosflow.core.sample import RequestRecord
 from chaosflow.load.client import StreamingClient
-from chaosflow.load.record import StreamRecord
 from chaosflow.load.requests import Message, Request, RequestMaker
 
-Carried = tuple[StreamRecord, str]
+Carried = tuple[RequestRecord, str]
 Carry = Callable[[list[Message], int, dict[str, Any]], Carried]
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ else:
 class Answer:
     """One request and what came of it. Times in seconds; None = it never came to that."""
 
-    record: StreamRecord
+    record: RequestRecord
     """All the times, monotonic ns."""
     text: str
 
@@ -101,7 +101,7 @@ class StreamingUser(_User):
             return Answer(*self.carry(messages, max_tokens, fields))
         maker, client = _client_of(type(self), self.host or self.environment.host or "")
         now_ns = time.monotonic_ns()
-        record = StreamRecord(0, now_ns, fire_ns=now_ns)
+        record = RequestRecord(0, now_ns, fire_ns=now_ns)
         request = Request(maker.head.wire(maker.body(messages, max_tokens, **fields)))
         answer = Answer(record, client.fetch(record, request))
         self._report(answer, name)

@@ -56,6 +56,11 @@ def claim(folder: Path, claims: Mapping[str, str]) -> None:
             )
 
 
+def release(folder: Path) -> None:
+    """Claim nothing any more."""
+    (folder / _FILE).unlink(missing_ok=True)
+
+
 def _older(one: Path, two: Path) -> bool:
     return (one / _FILE).stat().st_mtime_ns < (two / _FILE).stat().st_mtime_ns
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 
+from chaosflow.core.budget import Alarm, Budget
 from chaosflow.core.clock import NS_PER_S
 from chaosflow.core.probe import Reading
 from chaosflow.core.result import (
+    AlarmResult,
+    BudgetResult,
+    BurnRateResult,
     ClientHealth,
     FaultResult,
     ObjectiveResult,
     ProbeSeries,
     Quantiles,
+    RecoveryCurve,
     RecoveryResult,
     SegmentResult,
     SegmentVerdictResult,
+    SlidingResult,
+    WorstRequest,
 )
 from chaosflow.core.segments import SegmentMap, Span
 from chaosflow.core.slo import ObjectiveVerdict
-from chaosflow.core.slots import CellStore, Count, Histogram
+from chaosflow.core.slots import MOST_WORST, BadRequest, CellStore, Count, Histogram
 from chaosflow.orchestrator.injector import FaultRecord
 from chaosflow.sla.evidence import Recovery
 
@@ -37,7 +45,10 @@ class Axis:
         return None if at_ns is None else self.s(at_ns)
 
 
-def objective_results(verdicts: Iterable[ObjectiveVerdict]) -> list[ObjectiveResult]:
+def objective_results(
+    verdicts: Iterable[ObjectiveVerdict], store_zero_s: float = 0.0
+) -> list[ObjectiveResult]:
+    """``store_zero_s``: second 0 of the cell store, on the result's axis."""
     return [
         ObjectiveResult(
             text=v.objective.text,
@@ -46,22 +57,60 @@ def objective_results(verdicts: Iterable[ObjectiveVerdict]) -> list[ObjectiveRes
             state=v.state.word,
             sentence=v.sentence,
             segments=[SegmentVerdictResult(**{**asdict(s), "state": s.state.word}) for s in v.segments],
+            budget=None if v.budget is None else _budget_result(v.budget, store_zero_s),
+            sliding=None
+            if v.sliding is None
+            else SlidingResult(
+                window_s=v.sliding.window_s, alarms=_alarm_results(v.sliding.alarms, store_zero_s)
+            ),
         )
         for v in verdicts
+    ]
+
+
+def _budget_result(budget: Budget, shift_s: float) -> BudgetResult:
+    return BudgetResult(
+        allowed_share=budget.allowed_share,
+        n=budget.n,
+        bad=budget.bad,
+        spent=budget.spent,
+        period_s=budget.period_s,
+        burn=[
+            BurnRateResult(
+                factor=b.factor,
+                long_s=b.long_s,
+                short_s=b.short_s,
+                budget_part=b.budget_part,
+                peak=b.peak,
+                peak_at_s=None if b.peak_at_s is None else round(b.peak_at_s + shift_s, 4),
+                alarms=_alarm_results(b.alarms, shift_s),
+            )
+            for b in budget.burn
+        ],
+    )
+
+
+def _alarm_results(alarms: Iterable[Alarm], shift_s: float) -> list[AlarmResult]:
+    return [
+        AlarmResult(
+            begin_s=round(a.begin_s + shift_s, 4), end_s=round(a.end_s + shift_s, 4), peak=a.peak, n=a.n
+        )
+        for a in alarms
     ]
 
 
 def segment_results(
     store: CellStore, segments: SegmentMap, axis: Axis, load_begin_ns: int, end_ns: int
 ) -> list[SegmentResult]:
-    """One row per segment that was reached, the warm-up first; edges are not rows."""
+    """One row per segment that was reached, the warm-up first; edges only where a request fell into one."""
     baseline_begin_ns = segments.baseline_begin if segments.baseline_begin is not None else end_ns
     spans = [Span("warmup", "warmup", load_begin_ns, baseline_begin_ns)]
-    spans += [s for s in segments.spans() if s.kind != "edge" and s.begin_ns <= end_ns]
-    counts: dict[str, Count] = {}
-    for (_, name), count in store.counts.items():
-        counts.setdefault(name, Count()).add(count)
-    return [_segment_result(store, span, counts.get(span.name, Count()), axis, end_ns) for span in spans]
+    spans += [
+        s
+        for s in segments.spans()
+        if s.begin_ns <= end_ns and (s.kind != "edge" or store.counts.total(s.name).resolved)
+    ]
+    return [_segment_result(store, span, store.counts.total(span.name), axis, end_ns) for span in spans]
 
 
 def _segment_result(store: CellStore, span: Span, count: Count, axis: Axis, run_end_ns: int) -> SegmentResult:
@@ -108,7 +157,10 @@ def _ms(value_ns: float | None) -> float | None:
 
 
 def fault_results(
-    records: Iterable[FaultRecord], recoveries: Mapping[str, Recovery], axis: Axis
+    records: Iterable[FaultRecord],
+    recoveries: Mapping[str, Recovery],
+    axis: Axis,
+    curves: Mapping[str, RecoveryCurve] = MappingProxyType({}),
 ) -> list[FaultResult]:
     return [
         FaultResult(
@@ -130,28 +182,25 @@ def fault_results(
             revert_evidence=r.revert_evidence,
             manual_undo=r.undo.manual if r.undo else "",
             error=r.error,
-            recovery=_recovery_result(recoveries.get(r.name)),
+            recovery=_recovery_result(recoveries.get(r.name), curves.get(r.name)),
         )
         for r in records
     ]
 
 
-def _recovery_result(recovery: Recovery | None) -> RecoveryResult | None:
+def _recovery_result(recovery: Recovery | None, curve: RecoveryCurve | None) -> RecoveryResult | None:
     if recovery is None:
         return None
     data = asdict(recovery)
     data.pop("fault")
-    return RecoveryResult(**data)
+    return RecoveryResult(curve=curve, **data)
 
 
 def client_health(
     store: CellStore, health: Mapping[str, Mapping[str, float]], lost: Iterable[str]
 ) -> ClientHealth:
     """The load generator's own state, all workers together."""
-    total, lag = Count(), Histogram()
-    for (_, segment), count in store.counts.items():
-        if segment == "*":
-            total.add(count)
+    total, lag = store.counts.total("*"), Histogram()
     for (segment, metric), histogram in store.by_segment.items():
         if metric == "client_lag" and segment != "warmup":
             lag.merge(histogram)
@@ -178,6 +227,37 @@ def client_health(
 
 def probe_results(readings: Mapping[str, list[Reading]], axis: Axis) -> dict[str, ProbeSeries]:
     return {
-        name: ProbeSeries(t_s=[axis.s(r.at_ns) for r in series], value=[round(r.value, 4) for r in series])
+        name: ProbeSeries(
+            t_s=[axis.s(r.at_ns) for r in series], value=[float(f"{r.value:.6g}") for r in series]
+        )
         for name, series in sorted(readings.items())
     }
+
+
+def worst_results(worst: Sequence[BadRequest], store_zero_s: float) -> list[WorstRequest]:
+    """At most ten: up to five that failed, the rest the slowest of the others; each group worst first."""
+    failed = [r for r in worst if r.failed]
+    slow = [r for r in worst if not r.failed]
+    some = failed[: max(MOST_WORST // 2, MOST_WORST - len(slow))]
+    return [_worst_result(r, store_zero_s) for r in [*some, *slow[: MOST_WORST - len(some)]]]
+
+
+def _worst_result(request: BadRequest, store_zero_s: float) -> WorstRequest:
+    def ms(value_us: int | None) -> float | None:
+        return None if value_us is None else value_us / 1e3
+
+    return WorstRequest(
+        j=request.index,
+        sched_s=round(request.sched_us / 1e6 + store_zero_s, 4),
+        segment=request.segment,
+        outcome=request.outcome,
+        status=request.status,
+        error=request.error,
+        tokens=request.tokens,
+        fired_ms=ms(request.fire_us),
+        headers_ms=ms(request.headers_us),
+        ttft_ms=ms(request.event_us[0]) if request.event_us else None,
+        e2e_ms=ms(request.end_us),
+        max_gap_ms=ms(request.max_gap_us),
+        events_ms=[t / 1e3 for t in request.event_us],
+    )

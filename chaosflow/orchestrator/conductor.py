@@ -115,11 +115,10 @@ class Conductor:
         if not await self._stop.sleep_until(revert_ns - NS_PER_S // 5):
             return
         await self._injector.look_again(record)
+        if record.confirmed and await self._stop.sleep_until(revert_ns):
+            await self._injector.revert(record)
         if not record.confirmed:
             self._stop.ask(Why.NOT_CONFIRMED, f"fault {record.name} was not confirmed: {record.error}")
-            return
-        if await self._stop.sleep_until(revert_ns):
-            await self._injector.revert(record)
 
     async def _watch_recovery(self, step: Step, record: FaultRecord) -> None:
         if record.undo_failed:

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import psutil
 
 from chaosflow.core.checks import Issue
-from chaosflow.core.scenario import ClosedArrival, LoadPlan, Scenario, TargetSpec
+from chaosflow.core.scenario import LoadPlan, Scenario, TargetSpec
+from chaosflow.orchestrator.loadfiles import load_file_issues
 from chaosflow.orchestrator.timeline import Timeline
 
 Resolve = Callable[[str], set[str]]
@@ -26,10 +27,12 @@ class Guarded:
 
 
 def check_guards(scenario: Scenario, timeline: Timeline) -> Guarded:
-    """All guards. Looks up the target's name and this machine's addresses; contacts nothing else."""
-    issues = _target_issues(scenario.target)
+    """All guards. Reads the load's files, looks up the target's name and this machine's addresses; contacts nothing."""
+    issues = [*target_issues(scenario.target), *load_file_issues(scenario.load)]
+    if issues:
+        return Guarded(tuple(issues))  # how much a trace asks for is unknown while it cannot be read
     cap_issues, warnings = _cap_issues(scenario.load, timeline)
-    return Guarded((*issues, *cap_issues), tuple(warnings))
+    return Guarded(tuple(cap_issues), tuple(warnings))
 
 
 def resolve(host: str) -> set[str]:
@@ -55,7 +58,7 @@ def is_here(address: str, own: set[str]) -> bool:
     return (mapped or ip).is_loopback or (mapped or ip).is_unspecified or str(mapped or ip) in own
 
 
-def _target_issues(target: TargetSpec, look_up: Resolve = resolve) -> list[Issue]:
+def target_issues(target: TargetSpec, look_up: Resolve = resolve) -> list[Issue]:
     if target.url is None:
         return []
     path = ("target", "url")
@@ -97,22 +100,17 @@ def _target_issues(target: TargetSpec, look_up: Resolve = resolve) -> list[Issue
     return issues
 
 
-def planned_requests(load: LoadPlan, timeline: Timeline) -> float | None:
-    """Requests that the arrival process will want over the whole run; None for a closed loop."""
-    if isinstance(load.arrival, ClosedArrival):
-        return None
-    return load.arrival.rate_per_s * timeline.total_s
-
-
 def _cap_issues(load: LoadPlan, timeline: Timeline) -> tuple[list[Issue], list[str]]:
-    requests = planned_requests(load, timeline)
-    per_request = load.prompt_tokens + load.output_tokens
     issues: list[Issue] = []
     warnings: list[str] = []
-    caps = (("max_requests", load.max_requests, 1), ("max_tokens", load.max_tokens, per_request))
-    for key, cap, cost in caps:
+    if load.max_requests is None and load.max_tokens is None:
+        return issues, warnings
+    uncapped = load.model_copy(update={"max_requests": None})
+    requests = uncapped.expected_arrivals(0.0, timeline.total_s)
+    for key, cap in (("max_requests", load.max_requests), ("max_tokens", load.max_tokens)):
         if cap is None:
             continue
+        cost = 1.0 if key == "max_requests" else load.tokens_per_request
         what = key.removeprefix("max_")
         if requests is None:
             warnings.append(
@@ -123,7 +121,7 @@ def _cap_issues(load: LoadPlan, timeline: Timeline) -> tuple[list[Issue], list[s
                 Issue(
                     ("load", key),
                     f"the plan is about {requests * cost:.0f} {what} in {timeline.total_s:.0f} s, the cap is {cap}",
-                    f"lower the rate to {cap / cost / timeline.total_s:.3g} per s, shorten the phases, or raise the cap",
+                    f"lower the load to {cap / cost / timeline.total_s:.3g} requests per s, shorten the phases, or raise the cap",
                 )
             )
     return issues, warnings

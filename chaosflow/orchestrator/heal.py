@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaosflow.core.errors import ChaosflowError
+from chaosflow.core.errors import ChaosflowError, UndoError
 from chaosflow.core.fault import FaultAtom, Undo
 from chaosflow.core.host import boot_id
 from chaosflow.core.journal import Journal, journal_folders
@@ -39,6 +40,22 @@ async def heal_all(atoms: Registry[FaultAtom]) -> Healed:
         for folder in locked:
             await heal_folder(folder, atoms, healed)
     return healed
+
+
+async def heal_first(atoms: Registry[FaultAtom], tell: Callable[[str], None]) -> None:
+    """What everything begins with: undo what killed runs left, and tell of it. Raises UndoError where it cannot."""
+    healed = await heal_all(atoms)
+    for undo in healed.undone:
+        tell(f"undid what a killed run left: {undo.kind} {undo.name}")
+    if healed.failed:
+        manual = "; ".join(undo.manual for undo in healed.failed)
+        raise UndoError(
+            "heal",
+            f"an earlier run left what cannot be undone: {'; '.join(healed.reasons)}",
+            f"by hand: {manual}",
+        )
+    for reason in healed.reasons:
+        tell(reason)
 
 
 async def heal_folder(folder: Path, atoms: Registry[FaultAtom], healed: Healed) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from chaosflow.core.clock import Clock
+from chaosflow.core.clock import NS_PER_S, Clock
 from chaosflow.core.fault import Capability, FaultAtom, Undo
 from chaosflow.core.host import Host
 from chaosflow.core.journal import Journal
@@ -18,6 +18,8 @@ from chaosflow.orchestrator.heal import revert_verified
 INJECT_WITHIN_S = 10.0
 VERIFY_FOR_S = 3.0
 """How long an effect may take to show after ``inject`` returned."""
+SHORT, TOO_SHORT = 0.5, 0.2
+"""A fault that acted for less than these shares of its planned duration: noted, and not confirmed."""
 
 
 @dataclass(slots=True)
@@ -41,6 +43,43 @@ class FaultRecord:
     revert_evidence: str = ""
     error: str = ""
     undo_failed: bool = False
+
+    @property
+    def cut_short(self) -> str:
+        """Where a late or slow injection ate more than half of its duration: how long it acted; else empty.
+
+        A fault that was reverted early, because the run ended, is not meant.
+        """
+        share = self._acted_share()
+        if share is None or share >= SHORT:
+            return ""
+        begin_ns, ack_ns, due_ns = (
+            self.inject_begin_ns or 0,
+            self.inject_ack_ns or 0,
+            self.planned_revert_ns or 0,
+        )
+        planned_s = (due_ns - self.planned_inject_ns) / NS_PER_S
+        late_s = (begin_ns - self.planned_inject_ns) / NS_PER_S
+        took_s = (ack_ns - begin_ns) / NS_PER_S
+        return (
+            f"acted {share * planned_s:.1f} of {planned_s:.1f} s: "
+            f"its injection began {max(0.0, late_s):.1f} s late and took {took_s:.1f} s"
+        )
+
+    @property
+    def hardly_acted(self) -> bool:
+        """It was in place for so little of its time that nothing can be said of it."""
+        share = self._acted_share()
+        return share is not None and share < TOO_SHORT
+
+    def _acted_share(self) -> float | None:
+        """Of its planned duration, from acknowledged injection to its due revert; None = not (yet) known."""
+        if self.planned_revert_ns is None or self.inject_ack_ns is None or self.revert_begin_ns is None:
+            return None
+        planned_ns = self.planned_revert_ns - self.planned_inject_ns
+        if self.revert_begin_ns < self.planned_revert_ns or planned_ns <= 0:
+            return None
+        return (self.revert_begin_ns - self.inject_ack_ns) / planned_ns
 
     def told(self) -> dict[str, Any]:
         """All that a report needs of it and that the scenario does not tell, as plain data."""
@@ -124,6 +163,8 @@ class Injector:
                 return
             if record.inject_begin_ns is not None and record.revert_begin_ns is None:
                 record.revert_begin_ns = self._mark(MarkKind.REVERT_BEGIN, record)
+                if record.confirmed and record.hardly_acted:
+                    record.confirmed, record.error = False, record.cut_short
             try:
                 record.revert_evidence = await revert_verified(record.undo, self._atoms)
             except Exception as e:

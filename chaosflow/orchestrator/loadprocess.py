@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from chaosflow.core.slots import CellBatch
 from chaosflow.orchestrator.children import MEASURING_NICE, Child, Place, start_child
 
 _LINE_BYTES = 64 << 20
+_SILENT_S = 5.0
+"""Every worker sends a batch a second; nothing at all for so long: the load hangs."""
+_BEAT_S = 0.5
 
 
 class LoadProcess:
@@ -37,11 +41,11 @@ class LoadProcess:
         self._on_batch, self._on_lost, self._on_note = on_batch, on_lost, on_note
         self._child: Child | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self._reader_task: asyncio.Task[None] | None = None
-        self._connected = asyncio.Event()
         self._ready = asyncio.Event()
         self._bye = asyncio.Event()
         self._gone = asyncio.Event()
+        self._watcher: asyncio.Task[None] | None = None
+        self._heard_s = 0.0
 
     async def start(self, order: LoadOrder, api_key: str | None, timeout_s: float = 30.0) -> None:
         """Start it and wait until every worker is ready. Raises ChaosflowError."""
@@ -91,7 +95,26 @@ class LoadProcess:
                 self._on_lost("the load process is gone")
             writer.close()
 
+    async def _watch(self) -> None:
+        """Notice a load that is there but says nothing any more (its workers watch each other, nobody the master)."""
+        while not (self._bye.is_set() or self._gone.is_set()):
+            begun_s = time.monotonic()
+            await asyncio.sleep(_BEAT_S)
+            now_s = time.monotonic()
+            if now_s - begun_s > 2 * _BEAT_S:  # it was us who stood still, and what came is yet to be read
+                self._heard_s = now_s
+            elif now_s - self._heard_s > _SILENT_S:
+                self._on_lost(f"the load process said nothing for {_SILENT_S:g} s")
+                return
+
+    async def _stop_watching(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+            self._watcher = None
+
     def _receive(self, message: dict[str, Any]) -> None:
+        self._heard_s = time.monotonic()
         match message["type"]:
             case "cells":
                 self._on_batch(CellBatch.from_wire(message["batch"]))
@@ -111,6 +134,8 @@ class LoadProcess:
     def begin(self, t0_ns: int) -> None:
         """Origin of the arrival schedule and of second 0."""
         self._send(type="start", t0_ns=t0_ns)
+        self._heard_s = max(time.monotonic(), t0_ns / 1e9)
+        self._watcher = asyncio.create_task(self._watch())
 
     def mark(self, mark: Mark) -> None:
         self._send(type="mark", mark=mark.to_wire())
@@ -124,6 +149,7 @@ class LoadProcess:
 
     async def finish(self, at_ns: int, drain_s: float) -> None:
         """No arrival from ``at_ns`` on; returns when every final batch is here, or nothing more can come."""
+        await self._stop_watching()  # from here on the end itself has its time limit
         self._send(type="stop", at_ns=at_ns, drain_s=drain_s)
         waits = {asyncio.create_task(self._bye.wait()), asyncio.create_task(self._gone.wait())}
         try:
@@ -138,6 +164,7 @@ class LoadProcess:
     async def stop(self) -> None:
         """End the process whatever it is doing."""
         self._bye.set()  # from here on its going is expected
+        await self._stop_watching()
         if self._writer is not None:
             with contextlib.suppress(OSError):
                 self._writer.close()

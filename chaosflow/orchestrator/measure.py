@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from chaosflow.core.clock import NS_PER_S
+from chaosflow.core.probe import Reading
 from chaosflow.core.scenario import Scenario
 from chaosflow.core.segments import SegmentMap
 from chaosflow.core.slo import AbortRule
 from chaosflow.core.slots import CellBatch, CellStore
-from chaosflow.orchestrator.conductor import Conductor
 from chaosflow.orchestrator.injector import FaultRecord
 from chaosflow.orchestrator.progress import (
     ActiveFault,
     Frame,
     ObjectiveNow,
-    SeriesBuilder,
     per_second,
     sliding,
 )
+from chaosflow.orchestrator.series import Row, SeriesBuilder
 from chaosflow.orchestrator.timeline import Timeline
+from chaosflow.probes.health import READY
 from chaosflow.sla.evidence import Evidence, FaultFact
 from chaosflow.sla.judge import baseline_blocks
 from chaosflow.sla.limits import relative_limits
@@ -28,11 +30,25 @@ from chaosflow.sla.live import aborts, objective_states
 RATE_WINDOW_S = 5
 
 
+class Schedule(Protocol):
+    """The moments of a run, monotonic ns: a Conductor's, or those of a Watch."""
+
+    baseline_begin_ns: int
+    zero_ns: int
+    """The baseline's end."""
+    end_ns: int
+
+
 class Measurement:
     """One run's cells, segments and series. Everything is asked and told from the event loop."""
 
-    def __init__(self, scenario: Scenario, timeline: Timeline) -> None:
-        self._scenario, self._timeline = scenario, timeline
+    def __init__(
+        self, scenario: Scenario, timeline: Timeline, on_row: Callable[[Row], None] | None = None
+    ) -> None:
+        """``on_row`` is given every row of the series, once it can no longer change."""
+        self._scenario = scenario
+        self.timeline = timeline
+        """What evidence speaks of; replaced at the end where nobody planned it (orchestrator.watch)."""
         self.objectives = scenario.sla.parsed()
         self._abort_rules = scenario.abort_rules()
         self.store = CellStore(
@@ -44,19 +60,20 @@ class Measurement:
         self.health: dict[str, dict[str, float]] = {}
         self._in_flight: dict[str, int] = {}
         self._in_flight_at: dict[int, int] = {}
+        self._readiness: list[tuple[float, bool]] = []
         self.begin_ns = 0
         self.ended_ns = 0
-        self._conductor: Conductor | None = None
-        self._series = SeriesBuilder(-timeline.warmup_s)
+        self._conductor: Schedule | None = None
+        self._series = SeriesBuilder(-timeline.warmup_s, on_row)
 
-    def begin(self, load_begin_ns: int, conductor: Conductor) -> None:
+    def begin(self, load_begin_ns: int, conductor: Schedule) -> None:
         self.begin_ns, self._conductor = load_begin_ns, conductor
 
     def at_s(self, now_ns: int) -> float:
         """Seconds from the beginning of the baseline; before the load starts, minus the warm-up."""
         if not self.begin_ns:
-            return -self._timeline.warmup_s
-        return (now_ns - self.begin_ns) / NS_PER_S - self._timeline.warmup_s
+            return -self.timeline.warmup_s
+        return (now_ns - self.begin_ns) / NS_PER_S - self.timeline.warmup_s
 
     def end(self, now_ns: int) -> None:
         """The timeline ended, or was ended."""
@@ -67,6 +84,11 @@ class Measurement:
         self.health[batch.worker] = batch.health
         self._in_flight[batch.worker] = batch.in_flight
         self._in_flight_at[self._second(batch.watermark_ns)] = sum(self._in_flight.values())
+
+    def reading(self, reading: Reading) -> None:
+        """A probe's reading; those of the health check become evidence."""
+        if reading.series == READY and self.begin_ns:
+            self._readiness.append(((reading.at_ns - self.begin_ns) / NS_PER_S, reading.value > 0))
 
     def _second(self, at_ns: int) -> int:
         return (at_ns - self.begin_ns) // NS_PER_S
@@ -83,7 +105,7 @@ class Measurement:
 
     def finish_series(self) -> SeriesBuilder:
         """The whole series, the last seconds included."""
-        last = max((second for second, _ in self.store.counts), default=-1)
+        last = self.store.last_second()
         self._series.extend(self.store, last, self._in_flight_at)
         return self._series
 
@@ -99,7 +121,7 @@ class Measurement:
         if self._limits_done or not marks or min(marks.values()) < self._conductor.zero_ns:
             return {}
         self._limits_done = True
-        failed = sum(c.failed for (_, segment), c in self.store.counts.items() if segment == "baseline")
+        failed = self.store.counts.total("baseline").failed
         for index, objective in enumerate(self.objectives):
             if not objective.relative:
                 continue
@@ -132,7 +154,7 @@ class Measurement:
         arrival = self._scenario.load.arrival
         by_name = {r.name: r for r in records}
         facts = []
-        for step in self._timeline.steps:
+        for step in self.timeline.steps:
             record = by_name.get(step.name)
             facts.append(
                 FaultFact(
@@ -152,6 +174,7 @@ class Measurement:
             t0_ns=self.begin_ns,
             window_s=self._scenario.sla.window,
             faults=tuple(facts),
+            has_baseline=self.timeline.baseline_s > 0,
             limits=self.limits,
             arrival_kind=arrival.kind,
             rate_per_s=arrival.steady_rate_per_s,
@@ -161,6 +184,8 @@ class Measurement:
             lost_workers=tuple(lost),
             cap_hits=int(sum(h.get("cap_hits", 0) for h in self.health.values())),
             deadline_s=self._scenario.load.deadline,
+            readiness=self._readiness,
+            in_flight=self._in_flight_at,
             clock_jumps=int(sum(h.get("clock_jumps", 0) for h in self.health.values())),
         )
 
@@ -202,7 +227,7 @@ class Measurement:
         reverted = [r for r in records if r.reverted]
         if reverted and now_ns < self._conductor.end_ns:
             last = max(reverted, key=lambda r: r.revert_ack_ns or r.inject_ack_ns or 0)
-            step = self._timeline.step(last.name)
+            step = self.timeline.step(last.name)
             end_ns = self._conductor.zero_ns + int(step.recovery_end_s * NS_PER_S)
             return f"recovery from {last.name}", max(0.0, (end_ns - now_ns) / NS_PER_S)
         return "end" if now_ns >= self._conductor.end_ns else "between faults", None

@@ -12,9 +12,11 @@ from chaosflow.core.host import Host
 from chaosflow.core.probe import Probe
 from chaosflow.core.registry import Registry
 from chaosflow.core.scenario import Scenario
+from chaosflow.core.slo import probes_needed
 from chaosflow.linux import procs
 from chaosflow.orchestrator.target import handle_before_start
 from chaosflow.orchestrator.timeline import Timeline
+from chaosflow.sla.outlook import Assumptions, Outlook, level, outlooks
 from chaosflow.sla.plan import shortfalls
 
 
@@ -27,6 +29,8 @@ class Row:
     name: str
     kind: str
     capability: Capability
+    needed: bool = False
+    """A probe that an objective reads: without it the run does not begin."""
 
 
 def planning_host(scenario: Scenario, run_id: str = "plan") -> Host:
@@ -41,8 +45,9 @@ def capability_table(
     """Ask every fault and probe of a scenario whether it can work here. Reads only."""
     host = planning_host(scenario)
     rows = [Row("target", host.target.url, "process", found)] if (found := _target(scenario)) else []
-    rows += [Row("fault", name, atom.kind, _ask(atom, host)) for name, atom in atoms.items()]
-    rows += [Row("probe", name, name, probes.get(name).check(host)) for name in scenario.probes]
+    rows += [Row("fault", name, atom.kind, ask(atom, host)) for name, atom in atoms.items()]
+    needed = probes_needed(scenario.sla.parsed())
+    rows += [Row("probe", n, n, probes.get(n).check(host), n in needed) for n in scenario.probes]
     return rows
 
 
@@ -57,7 +62,8 @@ def _target(scenario: Scenario) -> Capability | None:
     return Capability.yes(f"{selector}: {procs.describe(found)}")
 
 
-def _ask(atom: FaultAtom, host: Host) -> Capability:
+def ask(atom: FaultAtom, host: Host) -> Capability:
+    """Whether a fault can work on this target. Reads only."""
     if atom.needs_proxy and host.target.url.startswith("https://") and atom.kind.startswith("stream."):
         return Capability.no(
             "the target speaks TLS, in which no token boundary can be seen", "use its plain-text port"
@@ -66,8 +72,8 @@ def _ask(atom: FaultAtom, host: Host) -> Capability:
 
 
 def require_faults(rows: list[Row]) -> None:
-    """Raise CapabilityError naming every fault that cannot work, its cause and its remedy."""
-    cannot = [row for row in rows if row.what != "probe" and not row.capability.ok]
+    """Raise CapabilityError naming every fault, and every probe that an objective needs, that cannot work."""
+    cannot = [row for row in rows if (row.what != "probe" or row.needed) and not row.capability.ok]
     if not cannot:
         return
     causes = "\n".join(
@@ -80,11 +86,36 @@ def require_faults(rows: list[Row]) -> None:
     )
 
 
+def pieces_of(timeline: Timeline) -> dict[str, list[tuple[float, float]]]:
+    """Where every judged segment is planned, in seconds from the start of the load."""
+    lead_s = timeline.lead_in_s
+    return {
+        name: [(begin + lead_s, end + lead_s) for begin, end in pieces]
+        for name, pieces in timeline.segment_spans.items()
+    }
+
+
+def forecast(
+    scenario: Scenario, timeline: Timeline, assumptions: Assumptions | None = None
+) -> tuple[list[Outlook], float]:
+    """What the run will be able to decide, and the level of one test. Reads at most a trace's file."""
+    objectives, names = scenario.sla.parsed(), frozenset(step.name for step in scenario.faults)
+    rows = outlooks(
+        objectives,
+        pieces_of(timeline),
+        scenario.load,
+        names,
+        window_s=scenario.sla.window,
+        assumptions=assumptions,
+    )
+    return rows, level(rows, objectives)
+
+
 def undecidable(scenario: Scenario, timeline: Timeline) -> list[str]:
     """Every objective that cannot pass with the requests that are planned: one line each, its worst segment."""
     names = frozenset(step.name for step in scenario.faults)
     short = shortfalls(
-        scenario.sla.parsed(), timeline.segment_s, scenario.load, names, window_s=scenario.sla.window
+        scenario.sla.parsed(), pieces_of(timeline), scenario.load, names, window_s=scenario.sla.window
     )
     lines = []
     for text in dict.fromkeys(s.objective.text for s in short):

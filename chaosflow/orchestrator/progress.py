@@ -1,17 +1,14 @@
-"""What is seen while a run goes on: one frame a second, and the series that becomes the charts."""
+"""What is seen while a run goes on: one frame a second."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from chaosflow.core.result import Series
 from chaosflow.core.slo import State
 from chaosflow.core.slots import CellStore, Count
-
-SLIDING_S = 10
-METRICS = ("ttft", "gap", "e2e")
+from chaosflow.orchestrator.series import METRICS, SLIDING_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +54,6 @@ class View(Protocol):
     def frame(self, frame: Frame) -> None: ...
 
     def event(self, at_s: float, what: str, text: str) -> None: ...
-
-
-class SeriesBuilder:
-    """One row per second, built when the second can no longer change."""
-
-    def __init__(self, first_second_s: float) -> None:
-        self.series = Series(window_s=SLIDING_S)
-        self._next = 0
-        self._shift_s = first_second_s
-
-    def extend(self, store: CellStore, last_second: int, in_flight: Mapping[int, int]) -> None:
-        """Add rows up to ``last_second`` (counted from the start of the load)."""
-        while self._next <= last_second:
-            self._row(store, self._next, in_flight.get(self._next, 0))
-            self._next += 1
-
-    def _row(self, store: CellStore, second: int, in_flight: int) -> None:
-        series, count = self.series, store.counts.get((second, "*"), Count())
-        series.t_s.append(round(second + self._shift_s, 3))
-        for metric, values in sliding(store, second).items():
-            for suffix, value in zip(("p50", "p95", "p99"), values, strict=True):
-                getattr(series, f"{metric}_{suffix}_ms").append(value)
-        series.tokens_per_s.append(count.tokens)
-        series.requests_per_s.append(count.resolved)
-        series.errors_per_s.append(count.failed)
-        series.in_flight.append(in_flight)
 
 
 def sliding(store: CellStore, second: int) -> dict[str, tuple[float | None, float | None, float | None]]:

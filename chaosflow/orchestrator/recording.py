@@ -14,6 +14,7 @@ from chaosflow.core.probe import Reading
 from chaosflow.core.result import Event, RunResult
 from chaosflow.core.slo import State
 from chaosflow.orchestrator import collect
+from chaosflow.orchestrator.curves import recovery_curves
 from chaosflow.orchestrator.environment import fingerprint
 from chaosflow.orchestrator.injector import FaultRecord
 from chaosflow.orchestrator.measure import Measurement
@@ -33,12 +34,33 @@ class Summary:
     run_id: str
     started_utc: str
     command: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    simulated: list[str] = field(default_factory=list)
+    """What is not real in this run, in words."""
+    left_out: list[str] = field(default_factory=list)
+    """Probes that cannot work here."""
     notes: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     baseline_utc: str = ""
+    ended_utc: str = ""
+    """Empty: now."""
     wall_s: float = 0.0
     timeline_s: float = 0.0
     isolated: bool = False
+
+    def look_around(self, scenario: Mapping[str, object], rows: Sequence[Row]) -> None:
+        """Note where the run happens and what of it is simulated. Reads only."""
+        self.environment = {"target": _what_was_tested(scenario)} | fingerprint()
+        self.left_out = [
+            f"probe {r.name} was left out: {r.capability.reason}"
+            for r in rows
+            if r.what == "probe" and not r.capability.ok
+        ]
+        self.simulated = _simulated_engine(scenario) + [
+            f"{r.name} ({r.kind}): {r.capability.rung or 'virtual device'}"
+            for r in rows
+            if r.capability.simulated
+        ]
 
     def event(self, at_s: float, what: str, text: str) -> None:
         if len(self.events) < MAX_EVENTS:
@@ -65,6 +87,10 @@ def state_and_reason(end: End, judgement: Judgement) -> tuple[State, str]:
     if end.why in (Why.INTERRUPTED, Why.TERMINATED):
         state = State.FAIL if judgement.state is State.FAIL else State.INCONCLUSIVE
         return state, f"{end.text}; everything was undone"
+    if end.why is Why.KILLED:
+        broken = [v for v in judgement.objectives if v.state is State.FAIL]
+        also = f"; by then {broken[0].objective.text} was broken {broken[0].sentence}" if broken else ""
+        return State.FAIL if broken else State.INCONCLUSIVE, end.text + also
     return judgement.state, judgement.reason
 
 
@@ -85,7 +111,6 @@ def build_result(
     judgement: Judgement,
     measure: Measurement,
     records: Sequence[FaultRecord],
-    rows: Sequence[Row],
     readings: Mapping[str, list[Reading]],
     lost: Sequence[str],
     scenario: dict[str, object],
@@ -100,16 +125,9 @@ def build_result(
         if measure.begin_ns
         else []
     )
-    left_out = [
-        f"probe {r.name} was left out: {r.capability.reason}"
-        for r in rows
-        if r.what == "probe" and not r.capability.ok
-    ]
-    simulated = _simulated_engine(scenario) + [
-        f"{r.name} ({r.kind}): {r.capability.rung or 'virtual device'}"
-        for r in rows
-        if r.capability.simulated
-    ]
+    store_zero_s = axis.s(measure.begin_ns) if measure.begin_ns else 0.0
+    series = measure.finish_series()
+    evidence = measure.evidence(records)
     return RunResult(
         run_id=summary.run_id,
         name=str(scenario.get("name", "")),
@@ -118,8 +136,9 @@ def build_result(
         exit_code=int(exit_code(end, state, not_undone)),
         reason=reason,
         aborted=end.text if end.why is Why.ABORTED else "",
+        killed=end.why is Why.KILLED,
         started_utc=summary.started_utc,
-        ended_utc=utc_now(),
+        ended_utc=summary.ended_utc or utc_now(),
         baseline_utc=summary.baseline_utc,
         wall_s=round(summary.wall_s, 3),
         timeline_s=round(summary.timeline_s, 3),
@@ -127,23 +146,29 @@ def build_result(
         command=summary.command,
         version=chaosflow.__version__,
         scenario=scenario,
-        environment={"target": _what_was_tested(scenario)}
-        | fingerprint()
-        | {"own network namespace": "yes" if summary.isolated else "no"},
-        simulated=simulated,
-        objectives=collect.objective_results(judgement.objectives),
+        environment=summary.environment | {"own network namespace": "yes" if summary.isolated else "no"},
+        simulated=summary.simulated,
+        objectives=collect.objective_results(judgement.objectives, store_zero_s),
         segments=segments,
-        faults=collect.fault_results(records, judgement.recoveries, axis),
-        series=measure.finish_series().series,
+        faults=collect.fault_results(
+            records, judgement.recoveries, axis, recovery_curves(evidence, records, judgement.recoveries)
+        ),
+        series=series.result(),
+        heat=series.heat(),
+        worst=collect.worst_results(measure.store.worst, store_zero_s),
         probes=collect.probe_results(readings, axis),
         client=collect.client_health(measure.store, measure.health, lost),
         events=summary.events,
-        notes=[*summary.notes, *left_out, *judgement.notes],
+        notes=[*summary.notes, *summary.left_out, *judgement.notes, *_cut_short(records)],
         totals={
-            "requests": sum(s.resolved for s in segments),
-            "tokens": sum(c.tokens for (_, g), c in measure.store.counts.items() if g == "*"),
+            "requests": measure.store.counts.total("*").resolved,
+            "tokens": measure.store.counts.total("*").tokens,
         },
     )
+
+
+def _cut_short(records: Sequence[FaultRecord]) -> list[str]:
+    return [f"fault {r.name} {r.cut_short}" for r in records if r.confirmed and r.cut_short]
 
 
 def _simulated_engine(scenario: Mapping[str, object]) -> list[str]:

@@ -8,7 +8,7 @@ import gc
 import importlib
 import shutil
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from chaosflow.core.clock import NS_PER_S, SystemClock, utc_after, utc_now
 from chaosflow.core.errors import ChaosflowError, ExitCode, MeasurementError, UndoError, UsageError
 from chaosflow.core.fault import FaultAtom
 from chaosflow.core.loader import Loaded
-from chaosflow.core.probe import Probe
+from chaosflow.core.probe import Probe, Reading
 from chaosflow.core.registry import Registry
 from chaosflow.core.result import RunResult
 from chaosflow.core.segments import Mark
@@ -24,17 +24,20 @@ from chaosflow.core.slots import CellBatch
 from chaosflow.core.units import printable
 from chaosflow.orchestrator.claims import claims_of
 from chaosflow.orchestrator.conductor import Conductor
-from chaosflow.orchestrator.heal import heal_all
+from chaosflow.orchestrator.heal import heal_first
 from chaosflow.orchestrator.injector import Injector
 from chaosflow.orchestrator.measure import Measurement
+from chaosflow.orchestrator.metrics.live import LiveMetrics
 from chaosflow.orchestrator.plan import Row, capability_table, planning_host, require_faults
 from chaosflow.orchestrator.probing import ProbeWatch
 from chaosflow.orchestrator.progress import View
 from chaosflow.orchestrator.recording import Summary, build_result, judgement_of, write_reports
-from chaosflow.orchestrator.rundir import Redactor, RunDir, hand_over, new_run_id
+from chaosflow.orchestrator.rundir import Redactor, RunDir, hand_over, new_run_id, owner_of_runs
 from chaosflow.orchestrator.stage import Stage
 from chaosflow.orchestrator.stopping import End, Stop, Stopped, Why
 from chaosflow.orchestrator.timeline import Timeline
+from chaosflow.reports.history.record import record_run
+from chaosflow.reports.history.store import HISTORY_FILE
 
 START_IN_NS = NS_PER_S // 5
 DRAIN_S = 5.0
@@ -46,6 +49,14 @@ class Options:
 
     runs_dir: Path = Path("runs")
     command: Sequence[str] = ()
+    metrics: LiveMetrics = field(default_factory=LiveMetrics)
+    """Told what the run does; may be served (metrics/server.py), and go on over several runs."""
+    stop: Stop | None = None
+    """Where the caller asks this run to end; None: the process's signals do."""
+    history: Path | None = None
+    """The history file; None = ``history.sqlite`` below ``runs_dir``."""
+    session: str = ""
+    """The nightly that the run is part of."""
 
 
 @dataclass(slots=True)
@@ -80,9 +91,9 @@ class Run:
         self._clock = SystemClock()
         self.run_id = new_run_id(self.scenario.name)
         self._began_ns = self._clock.now_ns()
-        self._stop = Stop(self._clock)
+        self._stop = options.stop or Stop(self._clock)
         self._lost: list[str] = []
-        self._probe_watch = ProbeWatch(self._clock)
+        self._probe_watch = ProbeWatch(self._clock, self._on_reading)
         self._injector: Injector | None = None
         self._conductor: Conductor | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -90,14 +101,16 @@ class Run:
 
     async def execute(self) -> Ended:
         """Run it. Raises UsageError, with everything undone, when it cannot even begin."""
-        self._stop.listen(asyncio.get_running_loop())
+        if self.options.stop is None:
+            self._stop.listen(asyncio.get_running_loop())
         await self._heal()
         rows = self._plan()
-        self._make_folder()
+        self._make_folder(rows)
         stage = Stage(
             self.scenario, self.run_id, self._dir.path, self._dir.logs, self._say, self.loaded.secrets
         )
-        self._measure = Measurement(self.scenario, self.timeline)
+        self._measure = Measurement(self.scenario, self.timeline, self._dir.series_row)
+        self.options.metrics.begin(self.scenario, self.timeline, self._dir.redactor.text)
         refused: UsageError | None = None
         try:
             await self._start(stage)
@@ -124,18 +137,7 @@ class Run:
         return self._judge_and_record(rows, stage.not_undone)
 
     async def _heal(self) -> None:
-        healed = await heal_all(self._atoms)
-        for undo in healed.undone:
-            self._tell(0.0, "heal", f"undid what a killed run left: {undo.kind} {undo.name}")
-        if healed.failed:
-            manual = "; ".join(undo.manual for undo in healed.failed)
-            raise UndoError(
-                "heal",
-                f"an earlier run left what cannot be undone: {'; '.join(healed.reasons)}",
-                f"by hand: {manual}",
-            )
-        for reason in healed.reasons:
-            self._tell(0.0, "heal", reason)
+        await heal_first(self._atoms, lambda text: self._tell(0.0, "heal", text))
 
     def _plan(self) -> list[Row]:
         """The capability table; raises CapabilityError before anything is touched."""
@@ -143,10 +145,12 @@ class Run:
         require_faults(rows)
         return rows
 
-    def _make_folder(self) -> None:
+    def _make_folder(self, rows: list[Row]) -> None:
         redactor = Redactor(self.loaded.secrets)
         self._dir = RunDir.create(self.options.runs_dir, self.run_id, redactor, self.summary.notes.append)
         self._dir.json("scenario.json", self.loaded.redacted())
+        self.summary.look_around(self.loaded.redacted(), rows)
+        self._dir.fact("run", asdict(self.summary))
 
     def _say(self, what: str, text: str) -> None:
         text = printable(self._dir.redactor.text(text))
@@ -179,9 +183,14 @@ class Run:
         )
         self._say("target", f"{stage.target.handle().url} is healthy, model {stage.target.handle().model}")
 
+    def _on_reading(self, reading: Reading) -> None:
+        self._measure.reading(reading)
+        self._dir.reading(self._measure.at_s(reading.at_ns), reading.series, reading.value)
+
     def _on_batch(self, batch: CellBatch) -> None:
         self._measure.merge(batch)
         self._dir.cells(batch)
+        self.options.metrics.batch(batch)
 
     async def _conduct(self, stage: Stage, rows: list[Row]) -> None:
         """Warm-up, baseline, faults and recoveries on the timeline."""
@@ -193,6 +202,11 @@ class Run:
         def announce(mark: Mark) -> None:
             self._measure.segments.add(mark)
             stage.load.mark(mark)
+            self._dir.fact("mark", mark.to_wire())
+            for record in self._conductor.records if self._conductor and mark.fault else ():
+                if record.name == mark.fault:
+                    self._dir.fact("fault", record.told())
+            self.options.metrics.mark(mark)
             self._say(mark.kind.value, mark.fault) if mark.fault else None
 
         self._injector = Injector(stage.journal, self._atoms, self._clock, announce)
@@ -211,6 +225,12 @@ class Run:
             (self._conductor.baseline_begin_ns - self._clock.now_ns()) / NS_PER_S
         )
         self.summary.isolated = stage.isolated
+        self._dir.fact(
+            "begin",
+            {"begin_ns": begin_ns, "baseline_utc": self.summary.baseline_utc, "isolated": stage.isolated},
+        )
+        for record in self._conductor.records:
+            self._dir.fact("fault", record.told())
         stage.load.begin(begin_ns)
         self._probe_watch.start(
             [self._probes.get(r.name) for r in rows if r.what == "probe" and r.capability.ok], stage.host()
@@ -236,6 +256,7 @@ class Run:
             limits = self._measure.resolve_limits()
             if limits:
                 stage.load.limits(limits)
+                self._dir.fact("limits", {str(index): pair for index, pair in limits.items()})
             stage.load.horizon(self._measure.horizon_ns(self._clock.now_ns()))
             await asyncio.sleep(0.2)
 
@@ -247,12 +268,16 @@ class Run:
             self._measure.settle(now_ns)
             if rule := self._measure.broken_abort_rule():
                 self._stop.ask(Why.ABORTED, rule.text)
+            frame = self._measure.frame(now_ns, self._conductor.records)
+            self.options.metrics.frame(frame)
             with contextlib.suppress(OSError):
-                self.view.frame(self._measure.frame(now_ns, self._conductor.records))
+                self.view.frame(frame)
             await asyncio.sleep(1.0 - (self._clock.now_ns() - now_ns) / NS_PER_S % 1.0)
 
     async def _undo(self, stage: Stage) -> None:
         """Faults first, newest first; then the load's last samples; then everything that was started."""
+        if (end := self._stop.end) is not None:
+            self._dir.fact("end", {"why": end.why.name, "text": end.text})
         if self._injector is not None:
             await self._injector.revert_all()
         self._measure.end(self._clock.now_ns())
@@ -281,17 +306,27 @@ class Run:
         self.summary.timeline_s = self.timeline.total_s
         judgement = judgement_of(end, self._measure, records, self._lost)
         result = build_result(
-            self.summary, end, judgement, self._measure, records, rows, self._probe_watch.readings, self._lost,
+            self.summary, end, judgement, self._measure, records, self._probe_watch.readings, self._lost,
             self.loaded.redacted(), not_undone,
         )  # fmt: skip
         result = RunResult.model_validate(self._dir.redactor.data(result.model_dump()))
+        result.artifacts = self._dir.artifacts()
+        self.options.metrics.end(result.state, {o.text: o.state for o in result.objectives}, len(not_undone))
         self._dir.close()
+        self._record_in_history(result)
         folder, reports, trouble = write_reports(result, self._dir.path)
         hand_over(folder)
         code = ExitCode(result.exit_code)
         if trouble and code is not ExitCode.NOT_UNDONE:
             code = ExitCode.ERROR
         return Ended(result, folder, code, reports, not_undone, trouble)
+
+    def _record_in_history(self, result: RunResult) -> None:
+        """Before the reports, so that they can tell when it failed."""
+        path = self.options.history or self.options.runs_dir / HISTORY_FILE
+        note = record_run(result, self._dir.path, path, self.options.session, owner_of_runs())
+        if note:
+            result.notes.append(note)
 
 
 async def _preload_reports() -> None:

@@ -21,7 +21,9 @@ import orjson
 
 from chaosflow.core.errors import UsageError
 from chaosflow.core.slots import CellBatch
+from chaosflow.orchestrator.series import Row, csv_header, csv_line
 
+CELLS_FILE, SERIES_FILE, PROBES_FILE = "cells.jsonl.gz", "series.csv.gz", "probes.csv.gz"
 MIN_SECRET_LENGTH = 6
 """A shorter secret is redacted in its own field only: it would tear holes into every text."""
 
@@ -61,7 +63,11 @@ class Redactor:
 
 
 class RunDir:
-    """``runs/<id>/``: events.jsonl, cells.jsonl.gz, records-*.jsonl.gz, logs/, and the reports."""
+    """``runs/<id>/``: events, facts, cells, series, probe readings, raw records, logs/, and the reports.
+
+    Facts are what a killed run is judged and reported from (rebuild.py): each is on its way to the disk when
+    ``fact`` returns.
+    """
 
     def __init__(self, path: Path, redactor: Redactor, on_trouble: Callable[[str], None]) -> None:
         self.path, self.redactor, self._on_trouble = path, redactor, on_trouble
@@ -91,12 +97,49 @@ class RunDir:
         line = {"at_s": round(at_s, 3), "what": what, "text": self.redactor.text(text)}
         self._append("events.jsonl", orjson.dumps(line) + b"\n", flush=True)
 
+    def fact(self, what: str, data: Any) -> None:
+        """One thing that a rebuilt report needs to know."""
+        line = {"what": what, "data": self.redactor.data(data)}
+        self._append("facts.jsonl", json.dumps(line).encode() + b"\n", flush=True)
+
     def cells(self, batch: CellBatch) -> None:
+        wire = batch.to_wire()
+        if batch.worst:
+            wire["worst"] = self.redactor.data(wire["worst"])
+        self._append(CELLS_FILE, orjson.dumps(wire) + b"\n", flush=self._flush_due())
+
+    def series_row(self, row: Row) -> None:
+        """One second of the charts' data."""
+        text = csv_line(row) if SERIES_FILE in self._files else csv_header() + csv_line(row)
+        self._append(SERIES_FILE, text.encode(), flush=False)
+
+    def reading(self, at_s: float, series: str, value: float) -> None:
+        """One reading of a probe."""
+        text = f"{at_s:.3f},{series},{value:.9g}\n"
+        self._append(
+            PROBES_FILE,
+            (text if PROBES_FILE in self._files else f"t_s,series,value\n{text}").encode(),
+            flush=False,
+        )
+
+    def _flush_due(self) -> bool:
+        """Every two seconds: what is not flushed is lost when the run is killed."""
         now = time.monotonic()
-        flush = now - self._flushed_at > 2
-        if flush:
+        due = now - self._flushed_at > 2
+        if due:
             self._flushed_at = now
-        self._append("cells.jsonl.gz", orjson.dumps(batch.to_wire()) + b"\n", flush=flush)
+            for name in (SERIES_FILE, PROBES_FILE):
+                if (file := self._files.get(name)) is not None:
+                    self._guarded(name, file.flush)
+        return due
+
+    def artifacts(self) -> dict[str, str]:
+        """Name -> path below the folder, of what has been written so far apart from the reports."""
+        names = {
+            "scenario": "scenario.json", "events": "events.jsonl", "facts": "facts.jsonl", "cells": CELLS_FILE,
+            "series": SERIES_FILE, "probes": PROBES_FILE, "records": "records", "logs": "logs",
+        }  # fmt: skip
+        return {name: file for name, file in names.items() if (self.path / file).exists()}
 
     def json(self, name: str, data: Any) -> None:
         """Write one small JSON file, redacted."""

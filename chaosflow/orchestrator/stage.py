@@ -34,10 +34,18 @@ class Stage:
     """Everything that is started for a run. ``up`` may fail half-way: ``down`` takes down what stands."""
 
     def __init__(
-        self, scenario: Scenario, run_id: str, run_dir: Path, logs: Path, say: Say, secrets: Iterable[str]
+        self,
+        scenario: Scenario,
+        run_id: str,
+        run_dir: Path,
+        logs: Path,
+        say: Say,
+        secrets: Iterable[str],
+        *,
+        isolate: bool = True,
     ) -> None:
         self._scenario, self._run_id, self._run_dir, self._say = scenario, run_id, run_dir, say
-        self._logs = logs
+        self._logs, self._isolate = logs, isolate
         self._secrets = sorted(secrets)
         self._place = Place(run_id, logs)
         self._cgroup_folders: list[Path] = []
@@ -48,6 +56,8 @@ class Stage:
         self._proxy_watch: asyncio.Task[None] | None = None
         self._going_down = False
         self._on_lost: Callable[[str], None]
+        self._url = ""
+        self._connect: tuple[str, int] | None = None
         self.journal: Journal
         self.target: Target
         self.load: LoadProcess
@@ -71,11 +81,14 @@ class Stage:
         *,
         need_proxy: bool,
         claims: Mapping[str, str],
-        on_batch: Callable[[CellBatch], None],
+        on_batch: Callable[[CellBatch], None] | None,
         on_lost: Callable[[str], None],
         on_dead_watchdog: Callable[[], None],
     ) -> None:
-        """Start everything, in parallel where nothing depends on the other. Raises ChaosflowError."""
+        """Start everything, in parallel where nothing depends on the other. Raises ChaosflowError.
+
+        Without ``on_batch`` no load is started: ``new_load`` makes one whenever it is wanted.
+        """
         self._on_lost = on_lost
         await self._watch.spawn()  # before the journal: whenever we are killed, it is watched or not there
         self.journal = Journal.create(self._run_id)
@@ -84,34 +97,34 @@ class Stage:
         if self._scenario.target.engine is not None:
             self._prepare_isolation()
             self.target = self._engine()
-            self.load = self._load(on_batch, on_lost)
             engine_port = self._scenario.target.engine.port
             await _all(
                 self._watch.ready(on_dead_watchdog),
                 self.target.start(),
-                self._start_proxy_and_load(need_proxy, f"http://127.0.0.1:{engine_port}/v1"),
+                self._start_proxy_and_load(need_proxy, f"http://127.0.0.1:{engine_port}/v1", on_batch),
             )
         else:
             self.target = UserServer(self._scenario.target)
-            self.load = self._load(on_batch, on_lost)
             await _all(self._watch.ready(on_dead_watchdog), self.target.start())
-            await self._start_proxy_and_load(need_proxy, self.target.handle().url)
+            await self._start_proxy_and_load(need_proxy, self.target.handle().url, on_batch)
 
-    def _load(self, on_batch: Callable[[CellBatch], None], on_lost: Callable[[str], None]) -> LoadProcess:
-        return LoadProcess(
+    def new_load(self, on_batch: Callable[[CellBatch], None], on_lost: Callable[[str], None]) -> LoadProcess:
+        """A load process that is not started yet; the newest one is stopped by ``down``."""
+        self.load = LoadProcess(
             self._place,
             self.journal.folder,
             on_batch=on_batch,
             on_lost=on_lost,
             on_note=lambda t: self._say("load", t),
         )
+        return self.load
 
     def _prepare_isolation(self) -> None:
         """A network namespace and a cgroup for the engine, where privilege allows; else the host's own."""
         if cgroup.can_create():
             self.journal.plan(OwnCgroup.undo(self._run_id))
             self._cgroup_folders = list(cgroup.create_run_cgroup(self._run_id).values())
-        descriptor = new_network_namespace()
+        descriptor = new_network_namespace() if self._isolate else None
         self._place = Place(self._run_id, self._logs, descriptor)
 
     def _engine(self) -> IncludedEngine:
@@ -125,15 +138,26 @@ class Stage:
             spec, self._place, self._cgroup_folders, self.journal.folder, self._scenario.seed, self._say
         )
 
-    async def _start_proxy_and_load(self, need_proxy: bool, url: str) -> None:
-        connect: tuple[str, int] | None = None
+    async def _start_proxy_and_load(
+        self, need_proxy: bool, url: str, on_batch: Callable[[CellBatch], None] | None
+    ) -> None:
+        self._url = url
+        starts: list[Coroutine[Any, Any, None]] = []
         if need_proxy:
             taken = urlsplit(url).port
             port = next(p for p in PROXY_PORTS if p != taken) if self.isolated else _free_port()
-            connect = ("127.0.0.1", port)
-            await _all(self._start_proxy(url, port), self._start_load(url, connect))
-        else:
-            await self._start_load(url, None)
+            self._connect = ("127.0.0.1", port)
+            starts.append(self._start_proxy(url, port))
+        if on_batch is not None:
+            load = self.new_load(on_batch, self._on_lost)
+            order = self.order(self._scenario, self._run_id, self._run_dir / "records")
+            starts.append(load.start(order, self._scenario.target.api_key))
+        await _all(*starts)
+
+    @property
+    def proxy_address(self) -> tuple[str, int] | None:
+        """Where the proxy listens; None without one."""
+        return self._connect
 
     async def _start_proxy(self, url: str, port: int) -> None:
         parts = urlsplit(url)
@@ -153,22 +177,21 @@ class Stage:
         if not self._going_down:
             self._on_lost(f"the fault proxy died (exit code {code})")
 
-    async def _start_load(self, url: str, connect: tuple[str, int] | None) -> None:
-        scenario, spec = self._scenario, self._scenario.target
-        model = spec.model or (spec.engine.model if spec.engine else self.target.handle().model)
-        order = LoadOrder(
-            run_id=self._run_id,
-            url=url,
-            connect=connect,
-            model=model,
+    def order(self, scenario: Scenario, run_id: str, records: Path) -> LoadOrder:
+        """What a load on this target is told, with the plan and the objectives of ``scenario``."""
+        spec = self._scenario.target
+        return LoadOrder(
+            run_id=run_id,
+            url=self._url,
+            connect=self._connect,
+            model=spec.model or (spec.engine.model if spec.engine else self.target.handle().model),
             plan=scenario.load,
             seed=scenario.seed,
             objectives=list(scenario.sla.objectives),
             fault_names=[step.name for step in scenario.faults],
             secrets=self._secrets,
-            records_dir=str(self._run_dir / "records"),
+            records_dir=str(records),
         )
-        await self.load.start(order, spec.api_key)
 
     async def down(self, look_again: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """End every helper, undo what the stage itself made, let the watchdog go. Faults are undone before.

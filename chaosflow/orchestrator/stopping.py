@@ -27,6 +27,8 @@ class Why(Enum):
     ABORTED = "aborted"
     BAD_BASELINE = "no steady state"
     NOT_CONFIRMED = "a fault was not confirmed"
+    KILLED = "killed"
+    """Only found out afterwards, by whoever rebuilds the result."""
     LOST = "part of the measurement was lost"
     ERROR = "error"
 

@@ -39,7 +39,7 @@ def handle_before_start(spec: TargetSpec, vgpu_state: Path | None) -> TargetHand
     """The target as far as it is known while nothing has been started; for ``check``. Reads only."""
     if spec.engine is not None:
         return TargetHandle(True, "http://127.0.0.1:0/v1", spec.engine.model, vgpu_state=vgpu_state)
-    handle = TargetHandle(False, spec.url or "", spec.model or "")
+    handle = TargetHandle(False, spec.url or "", spec.model or "", health=spec.health or "/health")
     if spec.process is None:
         return handle
     try:
@@ -149,15 +149,16 @@ class UserServer:
         spec = self._spec
         assert spec.url is not None
         url = spec.url.rstrip("/")
-        await _until_healthy(spec, url)
-        handle = TargetHandle(False, url, spec.model or await _first_model(spec, url))
+        health = await _until_healthy(spec, url)
+        handle = TargetHandle(False, url, spec.model or await _first_model(spec, url), health=health)
         self._handle = _with_processes(handle, spec.process) if spec.process else handle
 
     async def stop(self) -> None:
         return
 
 
-async def _until_healthy(spec: TargetSpec, url: str) -> None:
+async def _until_healthy(spec: TargetSpec, url: str) -> str:
+    """Wait for a good answer; returns the path of the health check that gave it."""
     root = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
     paths = [root + spec.health] if spec.health else [root + "/health", url + "/models"]
     clock, last = SystemClock(), "no answer"
@@ -170,7 +171,7 @@ async def _until_healthy(spec: TargetSpec, url: str) -> None:
                 last = f"{path}: {str(e) or type(e).__name__}"
                 continue
             if status < 400:
-                return
+                return path.removeprefix(root)
             last = f"{path}: status {status}"
         if clock.now_ns() > deadline_ns:
             raise MeasurementError(
@@ -194,6 +195,7 @@ def _with_processes(handle: TargetHandle, spec: ProcessSpec) -> TargetHandle:
         included=handle.included,
         url=handle.url,
         model=handle.model,
+        health=handle.health,
         processes=tuple(found),
         cgroups=cgroup.cgroups_of(found[0].pid) if found else {},
         selector=selector,

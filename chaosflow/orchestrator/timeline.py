@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from typing import Literal
 
@@ -62,6 +62,8 @@ class Timeline:
     segment_s: dict[str, float]
     """Planned length of every segment that is judged: baseline, each fault, each fault's recovery."""
     events: tuple[TimelineEvent, ...]
+    segment_spans: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    """Where each of those lies, in pieces where another fault interrupts it."""
 
     @property
     def lead_in_s(self) -> float:
@@ -92,13 +94,15 @@ def build_timeline(scenario: Scenario, atoms: Mapping[str, FaultAtom]) -> Timeli
     for step in scenario.faults:
         _place(step, by_name, atoms, scenario.phases.recovery, planned)
     steps = tuple(_with_measured(planned[s.name], planned, by_name) for s in scenario.faults)
+    spans = {"baseline": ((-scenario.phases.baseline, 0.0),)} | _segment_spans(steps)
     return Timeline(
         warmup_s=scenario.phases.warmup,
         baseline_s=scenario.phases.baseline,
         steps=steps,
         end_s=max((s.recovery_end_s for s in steps), default=0.0),
-        segment_s={"baseline": scenario.phases.baseline} | _segment_lengths(steps),
+        segment_s={name: sum(end - begin for begin, end in pieces) for name, pieces in spans.items()},
         events=_events(steps),
+        segment_spans=spans,
     )
 
 
@@ -163,20 +167,21 @@ def _with_measured(step: Step, planned: Mapping[str, Step], by_name: Mapping[str
     return replace(step, recovery_measured=not why, unmeasured_because=why)
 
 
-def _segment_lengths(steps: tuple[Step, ...]) -> dict[str, float]:
-    """Lengths as segments.SegmentMap will see them: faults, else the recovery reverted last."""
-    lengths = {s.name: 0.0 for s in steps} | {f"{s.name}.recovery": 0.0 for s in steps if s.recovery_measured}
+def _segment_spans(steps: tuple[Step, ...]) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Pieces as segments.SegmentMap will see them: faults, else the recovery reverted last."""
+    names = [s.name for s in steps] + [f"{s.name}.recovery" for s in steps if s.recovery_measured]
+    pieces: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     edges = {t for s in steps for t in (s.inject_s, s.recovery_begin_s, s.recovery_end_s)}
     for begin, end in pairwise(sorted(edges)):
         acting = [s for s in steps if s.inject_s <= begin < (s.revert_s or s.inject_s)]
         watched = [s for s in steps if s.recovery_begin_s <= begin < s.recovery_end_s]
         for step in acting:
-            lengths[step.name] += end - begin
+            pieces[step.name].append((begin, end))
         if not acting and watched:
             last = max(watched, key=lambda s: s.recovery_begin_s)
             if last.recovery_measured:
-                lengths[f"{last.name}.recovery"] += end - begin
-    return lengths
+                pieces[f"{last.name}.recovery"].append((begin, end))
+    return {name: tuple(found) for name, found in pieces.items()}
 
 
 def _events(steps: tuple[Step, ...]) -> tuple[TimelineEvent, ...]:
@@ -201,17 +206,24 @@ def conflicts(timeline: Timeline, host: Host) -> list[Issue]:
     """
     issues: list[Issue] = []
     for (_, one), (index, two) in combinations(enumerate(timeline.steps), 2):
-        shared = one.atom.resource(host) & two.atom.resource(host)
-        if not shared or not _overlap(one, two) or (one.atom.composes and two.atom.composes):
+        shared = clash(one.atom, two.atom, host)
+        if not shared or not _overlap(one, two):
             continue
         issues.append(
             Issue(
                 ("faults", index),
-                f"{two.name} and {one.name} would act on {', '.join(sorted(shared))} at the same time",
+                f"{two.name} and {one.name} would act on {', '.join(shared)} at the same time",
                 f"write 'after: {one.name}' in {two.name}",
             )
         )
     return issues
+
+
+def clash(one: FaultAtom, two: FaultAtom, host: Host) -> list[str]:
+    """What two faults may not act on at the same time; empty where they get along. Reads only."""
+    if one.composes and two.composes:
+        return []
+    return sorted(one.resource(host) & two.resource(host))
 
 
 def _overlap(one: Step, two: Step) -> bool:

@@ -108,7 +108,7 @@ def lower_tail(k: int, n: int, p: float) -> float:
 def _bisect(holds: Callable[[float], bool]) -> float:
     """The p in 0..1 where ``holds`` turns from true to false."""
     low, high = 0.0, 1.0
-    for _ in range(60):
+    for _ in range(44):  # to 1e-13
         middle = (low + high) / 2
         if holds(middle):
             low = middle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from chaosflow.core.clock import NS_PER_S
-from chaosflow.core.slots import Count, Histogram
+from chaosflow.core.slots import Histogram
 from chaosflow.sla.evidence import Evidence
 from chaosflow.sla.spans import Seconds, seconds_of, span_of
 from chaosflow.sla.words import number, percent, seconds
@@ -62,11 +62,11 @@ def broken_run(evidence: Evidence) -> list[str]:
     reasons += [f"samples were lost or repeated: {text}" for text in evidence.store.faults_seen[:3]]
     if evidence.cap_hits:
         reasons.append(
-            f"{number(evidence.cap_hits)} arrivals were not carried out: load.max_in_flight was reached; "
-            "raise it, or lower the rate"
+            f"{number(evidence.cap_hits)} arrivals were not carried out: load.max_in_flight, or a limit of this "
+            "machine (files, ports), was reached; raise it, or lower the rate"
         )
     reasons += _achieved(evidence)
-    resolved = sum(c.resolved for (_, g), c in evidence.store.counts.items() if g == "*")
+    resolved = evidence.store.counts.total("*").resolved
     if evidence.clock_jumps > MAX_JUMPED * resolved and evidence.clock_jumps:
         reasons.append(
             f"the wall clock jumped during {number(evidence.clock_jumps)} of {number(resolved)} requests; "
@@ -99,9 +99,8 @@ def judged_seconds(evidence: Evidence) -> Seconds | None:
 def _achieved(evidence: Evidence) -> list[str]:
     span = judged_seconds(evidence)
     whole = span.whole() if span is not None else range(0)
-    counts = [evidence.store.counts.get((s, "*"), Count()) for s in whole]
-    fired, scheduled = sum(c.fired for c in counts), sum(c.scheduled for c in counts)
-    intended = float(scheduled)
+    count = evidence.store.counts.between(whole.start, whole.stop, "*")
+    fired, intended = count.fired, float(count.scheduled)
     if evidence.rate_per_s is not None and evidence.arrival_kind != "closed":
         # a Poisson schedule may be this far below its rate by chance
         by_rate = evidence.rate_per_s * len(whole)

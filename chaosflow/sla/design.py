@@ -2,38 +2,51 @@
 
 One slow engine step hits every stream at once, so k exceedances are not k independent ones. The
 variance of k/n is estimated from one-second blocks as that of a ratio (Cochran, "Sampling
-Techniques", 3rd ed., 6.4) and set against the binomial one. Neighbouring seconds that go together
-add half their product (Bartlett's weight at lag 1; Newey and West, 1987), because a burst may lie
-across the edge of two: with bursts of up to 2 s at exactly the allowed share the test then keeps its
-level, where blocks alone fail up to twice as often.
+Techniques", 3rd ed., 6.4) and set against the binomial one. Seconds that go together add their
+products by Bartlett's weights up to a lag of 4 s (Newey and West, 1987), so that a burst counts about once
+wherever it begins. But no more samples count as one than come in 2 s: what lasts longer is no slow step but
+an outage, and an outage counts by its length (docs/verdicts.md has the figures).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
 
-_BARTLETT = 0.5
+import numpy as np
+import numpy.typing as npt
+
+LAGS = 4
+LONGEST_BURST_S = 2
+"""What lasts longer counts by its length."""
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
-def design_effect(blocks: Sequence[tuple[int, int, int]]) -> float:
-    """At least 1, from blocks of (second, n, k) in order of their second.
+def design_effect(second: Ints, n: Ints, k: Ints) -> float:
+    """At least 1, from blocks of n samples and k exceedances in order of their second.
 
     1 where nothing can be told: no exceedance, nothing but exceedances, or fewer than two blocks.
     """
-    filled = [(s, n, k) for s, n, k in blocks if n > 0]
-    size = len(filled)
-    n = sum(b[1] for b in filled)
-    k = sum(b[2] for b in filled)
-    if size < 2 or k == 0 or k == n:
+    filled = n > 0
+    second, n, k = second[filled], n[filled], k[filled]
+    size, total_n, total_k = len(n), int(n.sum()), int(k.sum())
+    if size < 2 or total_k == 0 or total_k == total_n:
         return 1.0
-    share = k / n
-    residuals = [(s, k_i - share * n_i) for s, n_i, k_i in filled]
-    own = sum(r * r for _, r in residuals)
-    neighbours = 2 * _BARTLETT * sum(a * b for (s, a), (next_s, b) in pairwise(residuals) if next_s == s + 1)
-    variance = (own + max(0.0, neighbours)) * size / (size - 1)
-    return max(1.0, variance / (n * share * (1 - share)))
+    share = total_k / total_n
+    residuals = np.zeros(int(second[-1] - second[0]) + 1)
+    residuals[second - second[0]] = k - share * n
+    own = float(residuals @ residuals)
+    variance = max(own, own + _neighbours(residuals)) * size / (size - 1)
+    most = LONGEST_BURST_S * float(n @ n) / total_n
+    return max(1.0, min(most, variance / (total_n * share * (1 - share))))
+
+
+def _neighbours(residuals: Floats) -> float:
+    """Twice the weighted sum of products of seconds that lie 1 to ``LAGS`` apart."""
+    products = [
+        float(residuals[:-lag] @ residuals[lag:]) for lag in range(1, min(LAGS, len(residuals) - 1) + 1)
+    ]
+    return 2 * sum((1 - lag / (LAGS + 1)) * p for lag, p in enumerate(products, 1))
 
 
 def effective_for_fail(n: int, k: int, effect: float) -> tuple[int, int]:

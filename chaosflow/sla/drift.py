@@ -13,12 +13,15 @@ Poisson arrivals at least the tokens of a request, which makes the count that of
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from chaosflow.core.slo import Objective, SegmentVerdict, State
-from chaosflow.core.slots import CellStore, Count
-from chaosflow.sla.binomial import clopper_pearson
+from chaosflow.core.slots import CellStore
+from chaosflow.sla.binomial import PASS_LEVEL, clopper_pearson, lower_tail, upper_tail
 from chaosflow.sla.spans import Seconds
 from chaosflow.sla.words import percent, signed_percent
 
@@ -40,9 +43,29 @@ class Change:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """The exact interval of the change; the upper end may be infinite."""
-        old, new = round(self.before[0] / self.dispersion), round(self.after[0] / self.dispersion)
+        old, new = self._counts()
         low, high = clopper_pearson(new, old + new, confidence)
         return self._change_of(low), self._change_of(high)
+
+    def outside(self, limit: float, level: float) -> bool:
+        """Whether the interval that leaves out ``level`` on each side lies wholly beyond the limit."""
+        old, new = self._counts()
+        low, high = self._part_of(-limit), self._part_of(limit)
+        return upper_tail(new, old + new, high) < level or lower_tail(new, old + new, low) < level
+
+    def inside(self, limit: float, level: float) -> bool:
+        """Whether the interval that leaves out ``level`` on each side lies wholly within the limit."""
+        old, new = self._counts()
+        low, high = self._part_of(-limit), self._part_of(limit)
+        return upper_tail(new, old + new, low) <= level and lower_tail(new, old + new, high) <= level
+
+    def _counts(self) -> tuple[int, int]:
+        return round(self.before[0] / self.dispersion), round(self.after[0] / self.dispersion)
+
+    def _part_of(self, change: float) -> float:
+        """The share of the second count in both that makes this change."""
+        ratio = max(0.0, 1 + change) * self.after[1] / self.before[1]
+        return ratio / (1 + ratio)
 
     def _change_of(self, part: float) -> float:
         if part >= 1:
@@ -63,18 +86,17 @@ def judge_drift(
 ) -> SegmentVerdict:
     """One drift objective in one segment, from the store's true totals of each second."""
     seconds = span.whole() if span is not None else range(0)
-    counts = [store.counts.get((s, "*"), Count()) for s in seconds]
-    width = min(max(1, int(window_s)), len(counts) // MIN_WINDOWS)
-    tokens = [c.tokens for c in counts]
+    tokens = _tokens(store, seconds)
+    width = min(max(1, int(window_s)), len(tokens) // MIN_WINDOWS)
     if width < 1:
         return _inconclusive(segment, objective, f"needs at least {MIN_WINDOWS} windows of 1 s")
-    base_counts = [store.counts.get((s, "*"), Count()) for s in (baseline.whole() if baseline else ())]
-    base_tokens = [c.tokens for c in base_counts]
+    base_seconds = baseline.whole() if baseline else range(0)
+    base_tokens = _tokens(store, base_seconds)
     if sum(tokens) == 0 and sum(base_tokens) == 0:
         return _inconclusive(segment, objective, "no token in this segment nor in the baseline")
     spread = max(dispersion(tokens, width), dispersion(base_tokens, width))
     if poisson:
-        spread = max(spread, _tokens_per_request(base_counts + counts))
+        spread = max(spread, _tokens_per_request(store, (base_seconds, seconds)))
     windows = [sum(tokens[i : i + width]) for i in range(0, len(tokens) - width + 1, width)]
     reference = (sum(base_tokens), len(base_tokens)) if segment != "baseline" else (windows[0], width)
     return _verdict(
@@ -105,11 +127,11 @@ def _verdict(
     if not changes:
         return _inconclusive(segment, objective, "no two windows with tokens to compare")
     each = alpha / len(changes)
-    failing = [c for c in changes if _outside(c.interval(1 - 2 * each), limit)]
+    failing = [c for c in changes if c.outside(limit, each)]
     worst = max(failing or changes, key=lambda c: abs(c.seen))
     if failing:
         state = State.FAIL
-    elif all(_inside(c.interval(0.9), limit) for c in changes):
+    elif all(c.inside(limit, PASS_LEVEL) for c in changes):
         state = State.PASS
     else:
         state = State.INCONCLUSIVE
@@ -134,14 +156,6 @@ def _verdict(
     )
 
 
-def _outside(interval: tuple[float, float], limit: float) -> bool:
-    return interval[0] > limit or interval[1] < -limit
-
-
-def _inside(interval: tuple[float, float], limit: float) -> bool:
-    return -limit <= interval[0] and interval[1] <= limit
-
-
 def _inconclusive(segment: str, objective: Objective, why: str) -> SegmentVerdict:
     return SegmentVerdict(segment, State.INCONCLUSIVE, f"throughput drift: {why}", limit=objective.limit)
 
@@ -152,21 +166,26 @@ def dispersion(per_second: list[int], width: int) -> float:
     Deviations are taken from each window's own mean, so that a drift does not hide itself; neighbours
     up to a third of a window (5 s at most) count by Bartlett's weights (Newey and West, 1987).
     """
-    rows = [per_second[i : i + width] for i in range(0, len(per_second) - width + 1, width)]
-    total = sum(sum(row) for row in rows)
-    size = sum(len(row) for row in rows)
-    if total == 0 or size <= len(rows):
+    windows = len(per_second) // width
+    rows = np.array(per_second[: windows * width], np.float64).reshape(windows, width)
+    total, size = float(rows.sum()), rows.size
+    if total == 0 or size <= windows:
         return 1.0
-    residuals = [x - sum(row) / len(row) for row in rows for x in row]
+    residuals = (rows - rows.mean(axis=1, keepdims=True)).ravel()
     lags = min(_MAX_LAG_S, width // 3)
-    variance = sum(r * r for r in residuals)
+    variance = float(residuals @ residuals)
     for lag in range(1, lags + 1):
         weight = 1 - lag / (lags + 1)
-        variance += 2 * weight * sum(a * b for a, b in zip(residuals, residuals[lag:], strict=False))
-    return max(1.0, variance / (size - len(rows)) / (total / size))
+        variance += 2 * weight * float(residuals[:-lag] @ residuals[lag:])
+    return max(1.0, variance / (size - windows) / (total / size))
 
 
-def _tokens_per_request(counts: list[Count]) -> float:
+def _tokens(store: CellStore, seconds: range) -> list[int]:
+    return [int(n) for n in store.counts.series("tokens", seconds.start, seconds.stop, "*")]
+
+
+def _tokens_per_request(store: CellStore, spans: Iterable[range]) -> float:
+    counts = [store.counts.between(s.start, s.stop, "*") for s in spans]
     complete = sum(c.complete for c in counts)
     return sum(c.tokens for c in counts) / complete if complete else 1.0
 

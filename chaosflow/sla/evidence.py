@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chaosflow.core.segments import SegmentMap
 from chaosflow.core.slo import Kind, Objective, ObjectiveVerdict, State
 from chaosflow.core.slots import CellStore
 
-EXACT_KINDS = (Kind.REQUEST_QUANTILE, Kind.EVENT_QUANTILE, Kind.SHARE, Kind.DRIFT)
+EXACT_KINDS = (Kind.REQUEST_QUANTILE, Kind.EVENT_QUANTILE, Kind.SHARE, Kind.EVENT_SHARE, Kind.DRIFT)
 """The kinds that are decided by a test, and so share the run's 5 % of false alarms."""
 
 
@@ -40,6 +40,8 @@ class Evidence:
     window_s: float = 60.0
     faults: tuple[FaultFact, ...] = ()
     """In the scenario's order, those that were never reached included."""
+    has_baseline: bool = True
+    """False where the load began within a fault: nothing before it is to be judged."""
     limits: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """Objective index -> (fail_s, pass_s) of resolved relative limits."""
     arrival_kind: str = "poisson"
@@ -56,6 +58,10 @@ class Evidence:
     """Arrivals not carried out because ``max_in_flight`` was reached."""
     deadline_s: float = 60.0
     """Of one request: the limit that counts where no objective limits a time."""
+    readiness: Sequence[tuple[float, bool]] = ()
+    """(seconds from ``t0_ns``, ready) as the target's health check answered, in order."""
+    in_flight: Mapping[int, int] = field(default_factory=dict)
+    """Second -> requests under way at its end."""
     clock_jumps: int = 0
     """Requests during which the wall clock jumped by more than 1 ms."""
 
@@ -65,7 +71,7 @@ class Evidence:
 
     def segment_names(self) -> list[str]:
         """All segments the scenario plans, in order, reached or not."""
-        names = ["baseline"]
+        names = ["baseline"] if self.has_baseline else []
         for fault in self.faults:
             names.append(fault.name)
             if fault.recovery_measured:
@@ -113,6 +119,9 @@ class Recovery:
     requests_lost: int = 0
     time_to_detect_s: float | None = None
     bucket_s: float = 1.0
+    tokens_lost: int | None = None
+    """Goodput area: what the baseline's rate would have brought from the injection to the recovery (or to the
+    end of the watch), minus what came; None where not measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from chaosflow.core.columns import Ints
 from chaosflow.core.slo import State
-from chaosflow.core.slots import Cell, sum_cells
+from chaosflow.core.slots import Blocks, Cell
 from chaosflow.sla.binomial import PASS_LEVEL, lower_tail, smallest_n, upper_tail
 from chaosflow.sla.design import design_effect, effective_for_fail, effective_for_pass
-from chaosflow.sla.spans import Blocks
 
 WINDOWS_PART = 0.1
 """The part of alpha that the pairs of windows get."""
@@ -44,26 +46,22 @@ class Decision:
     """What it would be with every interval stamp at its earliest, and at its latest."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _End:
     """The samples with every interval stamp taken at one end."""
 
-    seconds: tuple[int, ...]
-    n: tuple[int, ...]
-    k_fail: tuple[int, ...]
-    k_pass: tuple[int, ...]
+    second: Ints
+    n: Ints
+    k_fail: Ints
+    k_pass: Ints
 
     @classmethod
     def of(cls, blocks: Blocks, *, high: bool) -> _End:
-        return cls(
-            tuple(s for s, _ in blocks),
-            tuple(c.n for _, c in blocks),
-            tuple(c.fail_high if high else c.fail_low for _, c in blocks),
-            tuple(c.pass_high if high else c.pass_low for _, c in blocks),
-        )
+        k_fail, k_pass = (blocks.fail_high, blocks.pass_high) if high else (blocks.fail_low, blocks.pass_low)
+        return cls(blocks.second, blocks.n, k_fail, k_pass)
 
-    def effect(self, k: tuple[int, ...]) -> float:
-        return design_effect(list(zip(self.seconds, self.n, k, strict=True)))
+    def effect(self, k: Ints) -> float:
+        return design_effect(self.second, self.n, k)
 
 
 def decide(blocks: Blocks, p0: float, alpha: float, windows: Sequence[Blocks] = ()) -> Decision:
@@ -73,7 +71,7 @@ def decide(blocks: Blocks, p0: float, alpha: float, windows: Sequence[Blocks] = 
     tell. With an allowed share of 0 the claim is about what was seen: one exceedance fails, none
     passes. No sample at all is ``inconclusive``, never ``pass``.
     """
-    total = sum_cells(c for _, c in blocks)
+    total = blocks.total()
     p0 = round(p0, 12)  # 1 - 0.99 is 0.010000000000000009, and 1 - 1.0 must be 0
     if total.n == 0:
         needs = smallest_n(0, p0) if 0 < p0 < 1 else 1
@@ -94,13 +92,14 @@ def _decide_end(
 ) -> tuple[State, float, bool]:
     """(state, design effect, whether only the windows fail) at one end of the interval stamps."""
     end = _End.of(blocks, high=high)
-    n, k_fail, k_pass = sum(end.n), sum(end.k_fail), sum(end.k_pass)
+    n, k_fail, k_pass = int(end.n.sum()), int(end.k_fail.sum()), int(end.k_pass.sum())
     if p0 <= 0:
         return (State.FAIL if k_fail else State.INCONCLUSIVE if k_pass else State.PASS), 1.0, False
     if p0 >= 1:
         return State.PASS, 1.0, False
     effect_fail = end.effect(end.k_fail)
-    effect_pass = effect_fail if end.k_pass == end.k_fail else end.effect(end.k_pass)
+    same = np.array_equal(end.k_pass, end.k_fail)
+    effect_pass = effect_fail if same else end.effect(end.k_pass)
     whole_alpha = alpha * (1 - WINDOWS_PART) if len(windows) >= 2 else alpha
     if _fails(n, k_fail, effect_fail, p0, whole_alpha):
         return State.FAIL, effect_fail, False
@@ -123,7 +122,7 @@ def _pair_fails(windows: Sequence[Blocks], p0: float, alpha: float, *, high: boo
     before = False
     for window in windows:
         end = _End.of(window, high=high)
-        now = _fails(sum(end.n), sum(end.k_fail), end.effect(end.k_fail), p0, pair_alpha)
+        now = _fails(int(end.n.sum()), int(end.k_fail.sum()), end.effect(end.k_fail), p0, pair_alpha)
         if before and now:
             return True
         before = now

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from chaosflow.core.slo import Kind, Objective, ObjectiveVerdict, SegmentVerdict, State
-from chaosflow.core.slots import Cell
+from chaosflow.core.slots import Blocks
 from chaosflow.sla import client
+from chaosflow.sla.budget import BUDGET_KINDS, budget_of, samples_of, sliding_of
 from chaosflow.sla.drift import judge_drift
 from chaosflow.sla.evidence import Evidence as Evidence
 from chaosflow.sla.evidence import FaultFact as FaultFact
 from chaosflow.sla.evidence import Judgement as Judgement
 from chaosflow.sla.evidence import Recovery as Recovery
+from chaosflow.sla.health import judge_health
 from chaosflow.sla.quantile import judge_quantile
-from chaosflow.sla.recovery import judge_recovery, measure_recovery
+from chaosflow.sla.recovery import judge_recovery, measure_recoveries
 from chaosflow.sla.share import judge_share
-from chaosflow.sla.spans import Blocks, index_blocks, seconds_of, span_of
-
-Index = Mapping[tuple[str, int], list[tuple[int, Cell]]]
+from chaosflow.sla.spans import seconds_of, span_of
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -27,10 +27,9 @@ def judge(evidence: Evidence) -> Judgement:
     Changes nothing. A fault that was not confirmed, a lost worker, load that was not sent make the
     run ``invalid``; an abort rule makes it at least ``fail``.
     """
-    index = index_blocks(evidence.store)
-    recoveries = {f.name: measure_recovery(evidence, f) for f in evidence.faults if f.attempted}
+    recoveries, alpha = measure_recoveries(evidence), evidence.alpha()
     verdicts = tuple(
-        _judge_objective(evidence, i, index, recoveries) for i in range(len(evidence.objectives))
+        _judge_objective(evidence, i, recoveries, alpha) for i in range(len(evidence.objectives))
     )
     reasons = _invalid_reasons(evidence)
     states = [v.state for v in verdicts] or [State.INCONCLUSIVE]
@@ -50,13 +49,13 @@ def baseline_blocks(evidence: Evidence) -> str | None:
     An objective that fails in the baseline blocks, unless it is written ``during baseline``: that one
     is a verdict of its own. Inconclusive does not block.
     """
-    index = index_blocks(evidence.store)
+    alpha = evidence.alpha()
     for i, objective in enumerate(evidence.objectives):
-        if objective.during == "baseline" or objective.kind is Kind.RECOVERY:
+        if objective.during == "baseline" or objective.kind in (Kind.RECOVERY, Kind.HEALTH):
             continue
         if "baseline" not in evidence.segments_of(objective):
             continue
-        verdict = _judge_segment(evidence, i, "baseline", index.get(("baseline", i), []))
+        verdict = _judge_segment(evidence, i, "baseline", evidence.store.blocks("baseline", i), alpha)
         if verdict.state is State.FAIL:
             return f"no steady state: {objective.text} fails in the baseline: {verdict.sentence}"
     return None
@@ -65,8 +64,8 @@ def baseline_blocks(evidence: Evidence) -> str | None:
 def _judge_objective(
     evidence: Evidence,
     number: int,
-    index: Index,
     recoveries: Mapping[str, Recovery],
+    alpha: float,
 ) -> ObjectiveVerdict:
     objective = evidence.objectives[number]
     parts = []
@@ -75,29 +74,36 @@ def _judge_objective(
             fault = segment.removesuffix(".recovery")
             parts.append(judge_recovery(objective, recoveries.get(fault) or _never(fault)))
             continue
-        verdict = _judge_segment(evidence, number, segment, index.get((segment, number), []))
+        part = _judge_segment(evidence, number, segment, evidence.store.blocks(segment, number), alpha)
         if (why := client.late(evidence, number, segment)) is not None:
-            verdict = replace(verdict, state=State.INVALID, sentence=why)
-        parts.append(verdict)
-    return _summed_up(objective, tuple(parts))
+            part = replace(part, state=State.INVALID, sentence=why)
+        parts.append(part)
+    verdict = _summed_up(objective, tuple(parts))
+    if objective.kind not in BUDGET_KINDS or not parts:
+        return verdict
+    samples, p0 = samples_of(evidence, number), objective.allowed_share
+    return replace(verdict, budget=budget_of(samples, p0), sliding=sliding_of(samples, p0, evidence.window_s))
 
 
 def _never(fault: str) -> Recovery:
     return Recovery(fault, False, sentence="not measured: the run ended before this fault")
 
 
-def _judge_segment(evidence: Evidence, number: int, segment: str, blocks: Blocks) -> SegmentVerdict:
+def _judge_segment(
+    evidence: Evidence, number: int, segment: str, blocks: Blocks, alpha: float
+) -> SegmentVerdict:
     objective = evidence.objectives[number]
     span = seconds_of(span_of(evidence.segments, segment), evidence.t0_ns, evidence.ended_ns)
-    alpha = evidence.alpha()
     if span is None:
         return SegmentVerdict(
             segment,
             State.INCONCLUSIVE,
             "this segment was never reached",
-            allowed_share=objective.allowed_share if objective.kind is not Kind.DRIFT else 0.0,
+            allowed_share=objective.allowed_share if objective.kind in BUDGET_KINDS else 0.0,
         )
-    if objective.kind is Kind.SHARE:
+    if objective.kind is Kind.HEALTH:
+        return judge_health(objective, segment, evidence, span)
+    if objective.kind in (Kind.SHARE, Kind.EVENT_SHARE):
         return judge_share(objective, segment, blocks, alpha=alpha, span=span, window_s=evidence.window_s)
     if objective.kind is Kind.DRIFT:
         base = seconds_of(span_of(evidence.segments, "baseline"), evidence.t0_ns, evidence.ended_ns)

@@ -9,10 +9,13 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from chaosflow.core.clock import NS_PER_S
 from chaosflow.core.segments import Span
 from chaosflow.core.slo import METRICS, AbortRule, Kind, State
-from chaosflow.core.slots import Cell, CellStore, Count
+from chaosflow.core.slots import Blocks, CellStore
+from chaosflow.sla.budget import BUDGET_KINDS
 from chaosflow.sla.evidence import Evidence
 from chaosflow.sla.exact import decide
 from chaosflow.sla.words import number, percent
@@ -47,7 +50,7 @@ def _newness(span: Span) -> tuple[bool, bool, int]:
 
 def _state(evidence: Evidence, index: int, reached: Sequence[Span], alpha: float) -> tuple[State | None, str]:
     objective = evidence.objectives[index]
-    if objective.kind in (Kind.DRIFT, Kind.RECOVERY):
+    if objective.kind not in BUDGET_KINDS:
         return None, "told at the end"
     span = next((s for s in reached if evidence.holds_for(objective, s.name)), None)
     if span is None:
@@ -62,16 +65,16 @@ def _state(evidence: Evidence, index: int, reached: Sequence[Span], alpha: float
     return decision.state, note
 
 
-def _blocks(evidence: Evidence, span: Span, index: int) -> list[tuple[int, Cell]]:
-    """The segment's cells by look-up, never by a search through the store.
+def _blocks(evidence: Evidence, span: Span, index: int) -> Blocks:
+    """The segment's blocks up to now.
 
     A request may end after its segment does, so what follows a closed one is looked at too.
     """
     newest = max(evidence.store.watermarks.values(), default=span.begin_ns)
     end_ns = newest if span.end_ns is None else min(newest, span.end_ns + _LATE_S * NS_PER_S)
     first, last = ((at - evidence.t0_ns) // NS_PER_S for at in (span.begin_ns, end_ns))
-    cells = evidence.store.cells
-    return [(s, cells[s, span.name, index]) for s in range(first, last + 1) if (s, span.name, index) in cells]
+    blocks = evidence.store.blocks(span.name, index)
+    return blocks.part(slice(*np.searchsorted(blocks.second, [first, last + 1])))
 
 
 def aborts(rules: Sequence[AbortRule], store: CellStore, last_second: int) -> AbortRule | None:
@@ -99,8 +102,8 @@ def _share_holds(rule: AbortRule, store: CellStore, span: range) -> bool:
     edges = [span.start + round(i * len(span) / parts) for i in range(parts + 1)]
     total = 0
     for begin, end in pairwise(edges):
-        counts = [store.counts.get((s, "*"), Count()) for s in range(begin, end)]
-        resolved, failed = sum(c.resolved for c in counts), sum(c.failed for c in counts)
+        count = store.counts.between(begin, end, "*")
+        resolved, failed = count.resolved, count.failed
         if resolved == 0 or failed <= rule.limit * resolved:
             return False
         total += resolved
@@ -111,7 +114,7 @@ def _quantile_holds(rule: AbortRule, store: CellStore, span: range) -> bool:
     histogram = store.window(rule.metric, span)
     failed = 0
     if METRICS[rule.metric] is Kind.REQUEST_QUANTILE:
-        failed = sum(store.counts.get((s, "*"), Count()).failed for s in span)
+        failed = store.counts.between(span.start, span.stop, "*").failed
     n = histogram.total + failed
     if n < max(MIN_SAMPLES, math.ceil(1 / (1 - rule.q) - 1e-9)):
         return False

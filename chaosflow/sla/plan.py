@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chaosflow.core.scenario import ClosedArrival, LoadPlan
+from chaosflow.core.scenario import LoadPlan
 from chaosflow.core.slo import Kind, Objective
 from chaosflow.sla.binomial import smallest_n
 from chaosflow.sla.drift import MIN_WINDOWS, smallest_limit
@@ -14,6 +14,8 @@ from chaosflow.sla.evidence import recovery_holds
 from chaosflow.sla.recovery import MIN_BASELINE_BUCKETS, RUN_LENGTH, SAMPLES_PER_BUCKET
 from chaosflow.sla.spans import window_length_s
 from chaosflow.sla.words import number, percent, quantile_name, seconds
+
+EVENT_KINDS = (Kind.EVENT_QUANTILE, Kind.EVENT_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +30,33 @@ class Shortfall:
     """What is short, and a remedy."""
 
 
-def planned_n(objective: Objective, length_s: float, load: LoadPlan) -> int | None:
-    """Samples an objective will have in a segment of that length; None where nothing can be said.
+Pieces = Sequence[tuple[float, float]]
+"""Where a segment lies: (begin, end) in seconds from the start of the load, once or several times."""
 
-    Closed loops depend on the service's speed: no claim.
-    """
-    if isinstance(load.arrival, ClosedArrival):
+
+def length_of(pieces: Pieces) -> float:
+    """Seconds."""
+    return sum(end - begin for begin, end in pieces)
+
+
+def planned_requests(pieces: Pieces, load: LoadPlan) -> float | None:
+    """Arrivals expected in a segment; None for a closed loop, which depends on the service's speed."""
+    expected = [load.expected_arrivals(begin, end) for begin, end in pieces]
+    return sum(e for e in expected if e is not None) if None not in expected else None
+
+
+def planned_n(objective: Objective, pieces: Pieces, load: LoadPlan) -> int | None:
+    """Samples an objective will have in a segment; None where nothing can be said."""
+    requests = planned_requests(pieces, load)
+    if requests is None:
         return None
-    requests = load.arrival.rate_per_s * length_s
-    if load.max_requests is not None:
-        requests = min(requests, load.max_requests)
-    per_request = max(0, load.output_tokens - 1) if objective.kind is Kind.EVENT_QUANTILE else 1
+    per_request = max(0, load.output_tokens - 1) if objective.kind in EVENT_KINDS else 1
     return round(requests * per_request)
 
 
 def shortfalls(
     objectives: Sequence[Objective],
-    segments: Mapping[str, float],
+    segments: Mapping[str, Pieces],
     load: LoadPlan,
     fault_names: frozenset[str],
     *,
@@ -52,27 +64,32 @@ def shortfalls(
 ) -> list[Shortfall]:
     """Every objective and segment that cannot pass even if nothing exceeds a limit.
 
-    ``segments``: name -> planned length in s (``baseline``, ``jitter``, ``jitter.recovery``, …).
+    ``segments``: name (``baseline``, ``jitter``, ``jitter.recovery``, …) -> where it is planned.
     """
     found = []
-    instants = frozenset(segment for segment, length_s in segments.items() if length_s <= 0)
+    instants = instants_of(segments)
     for objective in objectives:
         if objective.kind is Kind.RECOVERY:
             found += _recovery_shortfalls(objective, segments, load)
             continue
-        for segment, length_s in segments.items():
-            if objective.holds_for(segment, fault_names, instants):
-                short = _shortfall(objective, segment, length_s, load, window_s)
+        for segment, pieces in segments.items():
+            if objective.kind is not Kind.HEALTH and objective.holds_for(segment, fault_names, instants):
+                short = _shortfall(objective, segment, pieces, load, window_s)
                 found += [short] if short else []
         if objective.relative and (short := _baseline_shortfall(objective, segments, load)):
             found.append(short)
     return found
 
 
+def instants_of(segments: Mapping[str, Pieces]) -> frozenset[str]:
+    """The segments without a length: faults that are over at once."""
+    return frozenset(segment for segment, pieces in segments.items() if length_of(pieces) <= 0)
+
+
 def _shortfall(
-    objective: Objective, segment: str, length_s: float, load: LoadPlan, window_s: float
+    objective: Objective, segment: str, pieces: Pieces, load: LoadPlan, window_s: float
 ) -> Shortfall | None:
-    planned = planned_n(objective, length_s, load)
+    planned, length_s = planned_n(objective, pieces, load), length_of(pieces)
     if planned is None:
         return None
     if objective.kind is Kind.DRIFT:
@@ -88,7 +105,7 @@ def _too_few(
     objective: Objective, segment: str, length_s: float, planned: int, needed: int, why: str
 ) -> Shortfall:
     name = quantile_name(objective.q) if objective.q else objective.metric
-    what = "gaps" if objective.kind is Kind.EVENT_QUANTILE else "requests"
+    what = "gaps" if objective.kind in EVENT_KINDS else "requests"
     remedy = (
         f"lengthen {segment} to {seconds(math.ceil(length_s * needed / planned))} or raise the load"
         if planned
@@ -102,10 +119,11 @@ def _too_few(
 
 
 def _baseline_shortfall(
-    objective: Objective, segments: Mapping[str, float], load: LoadPlan
+    objective: Objective, segments: Mapping[str, Pieces], load: LoadPlan
 ) -> Shortfall | None:
-    length_s = segments.get("baseline", 0.0)
-    planned, needed = planned_n(objective, length_s, load), smallest_n(0, round(objective.allowed_share, 12))
+    pieces = segments.get("baseline", ())
+    length_s = length_of(pieces)
+    planned, needed = planned_n(objective, pieces, load), smallest_n(0, round(objective.allowed_share, 12))
     if planned is None or planned >= needed:
         return None
     return _too_few(objective, "baseline", length_s, planned, needed, " to fix the limit")
@@ -126,14 +144,20 @@ def _drift_shortfall(
     return Shortfall(objective, segment, planned, needed, text)
 
 
+def bucket_s(segments: Mapping[str, Pieces], load: LoadPlan) -> int:
+    """The width of a recovery's buckets; 1 where nothing is known of the load."""
+    pieces = segments.get("baseline", ())
+    requests = planned_requests(pieces, load)
+    if not requests:
+        return 1
+    return max(1, math.ceil(SAMPLES_PER_BUCKET * length_of(pieces) / (requests * load.output_tokens)))
+
+
 def _recovery_shortfalls(
-    objective: Objective, segments: Mapping[str, float], load: LoadPlan
+    objective: Objective, segments: Mapping[str, Pieces], load: LoadPlan
 ) -> list[Shortfall]:
     found = []
-    baseline_s = segments.get("baseline", 0.0)
-    width_s = 1
-    if not isinstance(load.arrival, ClosedArrival):
-        width_s = max(1, math.ceil(SAMPLES_PER_BUCKET / (load.arrival.rate_per_s * load.output_tokens)))
+    baseline_s, width_s = length_of(segments.get("baseline", ())), bucket_s(segments, load)
     have = int(baseline_s / width_s)
     if have < MIN_BASELINE_BUCKETS:
         text = (
@@ -141,8 +165,8 @@ def _recovery_shortfalls(
             f"lengthen it to {seconds(MIN_BASELINE_BUCKETS * width_s + 1)}"
         )
         found.append(Shortfall(objective, "baseline", have, MIN_BASELINE_BUCKETS, text))
-    for segment, length_s in segments.items():
-        fault = segment.removesuffix(".recovery")
+    for segment, pieces in segments.items():
+        fault, length_s = segment.removesuffix(".recovery"), length_of(pieces)
         if fault == segment or not recovery_holds(objective, fault):
             continue
         if length_s < RUN_LENGTH * width_s:

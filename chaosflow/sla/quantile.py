@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from chaosflow.core.slo import Objective, SegmentVerdict, State
-from chaosflow.core.slots import Histogram
+from chaosflow.core.slots import Blocks, Histogram
 from chaosflow.sla.binomial import lower_rank, upper_rank
 from chaosflow.sla.exact import Decision, decide
-from chaosflow.sla.spans import Blocks, Seconds, tumbling
+from chaosflow.sla.spans import Seconds, tumbling
 from chaosflow.sla.words import noun, number, of_total, percent, quantile_name, seconds, share_of
 
 _NS = 1e9

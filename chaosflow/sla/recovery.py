@@ -3,18 +3,25 @@
 From the acknowledged revert (from the injection where nothing can be reverted) to the start of the
 first run of 3 consecutive good buckets. A bucket is good when no more requests fail in it than in any
 baseline bucket, its tokens reach the baseline buckets' minimum, and its median ttft and gap do not
-exceed their maximum (a ttft of fewer than 50 requests by half). Not reached is censored, never 0.
+exceed their maximum. Not reached is censored, never 0.
+
+The minimum of 20 healthy buckets is undercut by every 21st healthy one, and three measures are looked at:
+after a fault that did nothing, every seventh bucket would be bad. So the envelope of fewer than 100
+buckets is widened to what 100 would show: the one-sided 99 % prediction bound of one further bucket
+(Student's t; medians by their logarithms, because those of a few requests are skewed), never narrowed.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import median_low
+from itertools import pairwise
+from statistics import mean, median_low, stdev
 
 from chaosflow.core.clock import NS_PER_S
+from chaosflow.core.segments import edges_of
 from chaosflow.core.slo import Objective, SegmentVerdict, State
-from chaosflow.core.slots import CellStore, Count
+from chaosflow.core.slots import CellStore
 from chaosflow.sla.evidence import Evidence, FaultFact, Recovery
 from chaosflow.sla.spans import Seconds, seconds_of, span_of
 from chaosflow.sla.words import number, seconds
@@ -23,8 +30,11 @@ RUN_LENGTH = 3
 """Consecutive good buckets that count as recovered."""
 MIN_BASELINE_BUCKETS = 20
 SAMPLES_PER_BUCKET = 50
-FEW_SAMPLES_MARGIN = 1.5
-"""How far the median ttft of fewer than 50 requests may exceed the baseline's largest."""
+ENOUGH_BUCKETS = 100
+"""From so many on the baseline's own minimum and maximum are the envelope."""
+FAILING_SHARE = 0.1
+"""A baseline of which more than so much failed is no measure: to be back at it is no recovery."""
+_Z99 = 2.3263
 _MEDIANS = ("ttft", "gap")
 
 
@@ -40,7 +50,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """What the baseline's buckets looked like at their worst."""
+    """What a bucket of the baseline looks like at its worst."""
 
     width_s: int
     buckets: int
@@ -52,19 +62,14 @@ class Normal:
         return (
             bucket.failed <= self.max_failed
             and bucket.tokens >= max(1, self.min_tokens)
-            and all(v <= self._most(m, bucket) for m, v in bucket.medians.items())
+            and all(v <= self.max_median_s.get(m, math.inf) for m, v in bucket.medians.items())
         )
-
-    def _most(self, metric: str, bucket: Bucket) -> float:
-        """The median of a few requests is above the largest of twenty such medians every twentieth time."""
-        few = metric == "ttft" and bucket.requests < SAMPLES_PER_BUCKET
-        return self.max_median_s.get(metric, math.inf) * (FEW_SAMPLES_MARGIN if few else 1.0)
 
 
 def normal_of(store: CellStore, baseline: Seconds | None) -> Normal | None:
     """The baseline's envelope; None without a baseline or without a single event in it."""
     whole = baseline.whole() if baseline is not None else range(0)
-    events = sum(store.counts.get((s, "*"), Count()).events for s in whole)
+    events = store.counts.between(whole.start, whole.stop, "*").events
     if events == 0:
         return None
     width = max(1, math.ceil(SAMPLES_PER_BUCKET * len(whole) / events))
@@ -72,34 +77,94 @@ def normal_of(store: CellStore, baseline: Seconds | None) -> Normal | None:
     if not found:
         return Normal(width, 0, 0, 0, {})
     highest = {
-        metric: max((b.medians[metric] for b in found if metric in b.medians), default=math.inf)
-        for metric in _MEDIANS
+        metric: _most([b.medians[metric] for b in found if metric in b.medians]) for metric in _MEDIANS
     }
-    return Normal(width, len(found), min(b.tokens for b in found), max(b.failed for b in found), highest)
+    least = _least([b.tokens for b in found])
+    return Normal(width, len(found), least, max(b.failed for b in found), highest)
+
+
+def _least(tokens: list[int]) -> int:
+    """The fewest tokens of a bucket that is normal."""
+    if len(tokens) < 2 or len(tokens) >= ENOUGH_BUCKETS:
+        return min(tokens)
+    return min(min(tokens), math.floor(mean(tokens) - _reach(len(tokens)) * stdev(tokens)))
+
+
+def _most(medians: list[float]) -> float:
+    """The largest median of a bucket that is normal; infinite without any."""
+    if not medians:
+        return math.inf
+    if len(medians) < 2 or len(medians) >= ENOUGH_BUCKETS or min(medians) <= 0:
+        return max(medians)
+    logs = [math.log(m) for m in medians]
+    return max(max(medians), math.exp(mean(logs) + _reach(len(logs)) * stdev(logs)))
+
+
+def _reach(n: int) -> float:
+    """t(0.99, n - 1) sqrt(1 + 1/n): how many standard deviations the next of n + 1 stays within, at 99 %.
+
+    The quantile is Fisher's expansion (Abramowitz and Stegun 26.7.5), within 0.1 % from n = 20 on.
+    """
+    v, z = n - 1, _Z99
+    t = z + (z**3 + z) / (4 * v) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v * v)
+    return t * math.sqrt(1 + 1 / n)
 
 
 def buckets(store: CellStore, begin_s: int, end_s: int, width_s: int) -> list[Bucket]:
     """Whole buckets from ``begin_s`` on, none reaching beyond ``end_s``."""
-    return [_bucket(store, s, width_s) for s in range(begin_s, end_s - width_s + 1, width_s)]
+    count = max(0, (end_s - begin_s) // width_s)
+    end_s = begin_s + count * width_s
+
+    def sums(field: str) -> list[int]:
+        by_second = store.counts.series(field, begin_s, end_s, "*")
+        return [int(n) for n in by_second.reshape(count, width_s).sum(axis=1)]
+
+    medians = {
+        metric: store.median_s.series(begin_s, end_s, metric).reshape(count, width_s).tolist()
+        for metric in _MEDIANS
+    }
+    rows = zip(sums("tokens"), sums("failed"), sums("resolved"), strict=True)
+    return [
+        Bucket(
+            begin_s + i * width_s, *row, {m: v for m in _MEDIANS if (v := _median(medians[m][i])) is not None}
+        )
+        for i, row in enumerate(rows)
+    ]
 
 
-def _bucket(store: CellStore, begin_s: int, width_s: int) -> Bucket:
-    inside = range(begin_s, begin_s + width_s)
-    counts = [store.counts.get((s, "*"), Count()) for s in inside]
-    medians = {}
-    for metric in _MEDIANS:
-        seen = [store.median_s[s, metric] for s in inside if (s, metric) in store.median_s]
-        if seen:
-            medians[metric] = median_low(seen)
-    tokens, failed, requests = (sum(getattr(c, f) for c in counts) for f in ("tokens", "failed", "resolved"))
-    return Bucket(begin_s, tokens, failed, requests, medians)
+def _median(values: list[float]) -> float | None:
+    seen = [v for v in values if v == v]  # nan: a second without samples
+    if len(seen) < 2:
+        return seen[0] if seen else None
+    return median_low(seen)
+
+
+def measure_recoveries(evidence: Evidence) -> dict[str, Recovery]:
+    """By fault, those that were never attempted left out."""
+    normal = _normal(evidence)
+    return {f.name: _recovery(evidence, f, normal) for f in evidence.faults if f.attempted}
+
+
+def _normal(evidence: Evidence) -> Normal | None:
+    baseline = seconds_of(span_of(evidence.segments, "baseline"), evidence.t0_ns, evidence.ended_ns)
+    return normal_of(evidence.store, baseline)
+
+
+def _baseline_failing(evidence: Evidence) -> float:
+    """The share of the baseline's requests that failed; 0 without any."""
+    count = evidence.store.counts.total("baseline")
+    return count.failed / count.resolved if count.resolved else 0.0
 
 
 def measure_recovery(evidence: Evidence, fault: FaultFact) -> Recovery:
     """Recovery after one fault; says why where it was not measured. Judges nothing."""
-    lost = sum(
-        c.failed for (_, g), c in evidence.store.counts.items() if g in (fault.name, f"{fault.name}.recovery")
-    )
+    return _recovery(evidence, fault, _normal(evidence))
+
+
+def _recovery(evidence: Evidence, fault: FaultFact, normal: Normal | None) -> Recovery:
+    counts = evidence.store.counts
+    names = (fault.name, f"{fault.name}.recovery", *edges_of(fault.name))
+    lost = sum(counts.total(name).failed for name in names)
     if not fault.recovery_measured:
         return Recovery(
             fault.name, False, sentence="not measured: the scenario goes on at once", requests_lost=lost
@@ -107,8 +172,9 @@ def measure_recovery(evidence: Evidence, fault: FaultFact) -> Recovery:
     watch = _watch(evidence, fault)
     if isinstance(watch, str):
         return Recovery(fault.name, False, sentence=f"not measured: {watch}", requests_lost=lost)
-    baseline = seconds_of(span_of(evidence.segments, "baseline"), evidence.t0_ns, evidence.ended_ns)
-    normal = normal_of(evidence.store, baseline)
+    if (share := _baseline_failing(evidence)) > FAILING_SHARE:
+        why = f"the baseline was failing ({share:.0%} of its requests), so nothing says what normal is"
+        return Recovery(fault.name, False, None, watch.length_s, f"not measured: {why}", lost)
     if normal is None or normal.buckets < MIN_BASELINE_BUCKETS:
         have, width = (normal.buckets, normal.width_s) if normal else (0, 1)
         why = (
@@ -131,10 +197,32 @@ def _measured(evidence: Evidence, fault: FaultFact, watch: Seconds, normal: Norm
     else:
         when = f"{seconds(seconds_)} after" if seconds_ else "at once with"
         sentence = f"recovered {when} the {what} (to within {normal.width_s} s){tail}"
-    detect_s = _time_to_detect(evidence, fault, watch, normal)
     return Recovery(
-        fault.name, True, seconds_, watch.length_s, sentence, lost, detect_s, float(normal.width_s)
+        fault.name,
+        True,
+        seconds_,
+        watch.length_s,
+        sentence,
+        lost,
+        _time_to_detect(evidence, fault, watch, normal),
+        float(normal.width_s),
+        _tokens_lost(evidence, fault, watch, seconds_),
     )
+
+
+def _tokens_lost(
+    evidence: Evidence, fault: FaultFact, watch: Seconds, recovered_s: float | None
+) -> int | None:
+    """What the baseline's rate would have brought from the injection to the recovery, minus what came."""
+    injected = evidence.segments.faults[fault.name].inject_ack
+    baseline = seconds_of(span_of(evidence.segments, "baseline"), evidence.t0_ns, evidence.ended_ns)
+    if injected is None or baseline is None or not baseline.whole():
+        return None
+    counts, normal = evidence.store.counts, baseline.whole()
+    rate = counts.between(normal.start, normal.stop, "*").tokens / len(normal)
+    end_s = watch.end_s if recovered_s is None else watch.begin_s + recovered_s
+    whole = Seconds((injected - evidence.t0_ns) / NS_PER_S, end_s).whole()
+    return max(0, round(rate * len(whole)) - counts.between(whole.start, whole.stop, "*").tokens)
 
 
 def _start_of_run(good: list[bool]) -> int | None:
@@ -167,14 +255,18 @@ def _watch(evidence: Evidence, fault: FaultFact) -> Seconds | str:
 
 
 def _time_to_detect(evidence: Evidence, fault: FaultFact, watch: Seconds, normal: Normal) -> float | None:
-    """From the acknowledged injection to the end of the first bucket that is not good; None = never."""
+    """From the acknowledged injection to the end of the first of two bad buckets in a row; None = never.
+
+    A single one may be chance: of the 30 healthy buckets of a fault that does nothing, one is bad in every other run.
+    """
     times = evidence.segments.faults[fault.name]
     if times.inject_ack is None:
         return None
     injected_s = (times.inject_ack - evidence.t0_ns) / NS_PER_S
     end_s = watch.begin_s if fault.reversible else watch.end_s
-    for bucket in buckets(evidence.store, math.floor(injected_s), math.floor(end_s), normal.width_s):
-        if not normal.good(bucket):
+    found = buckets(evidence.store, math.floor(injected_s), math.floor(end_s), normal.width_s)
+    for bucket, following in pairwise(found):
+        if not normal.good(bucket) and not normal.good(following):
             return bucket.begin_s + normal.width_s - injected_s
     return None
 

@@ -1,4 +1,4 @@
-"""Objectives about a share of the cohort: error_rate, completeness, goodput.
+"""Objectives about a share: of the cohort (error_rate, completeness, goodput), of the gaps (stalls, burstiness).
 
 The same exact rule as for percentiles; the allowed share is the limit (``error_rate <= 1%``) or what
 it leaves (``completeness >= 99%``). A limit of exactly 0 % (or 100 %) is about what was seen: one
@@ -8,11 +8,12 @@ bad request fails, none passes, and the sentence says how many could hide.
 from __future__ import annotations
 
 from chaosflow.core.slo import Objective, SegmentVerdict, State
+from chaosflow.core.slots import Blocks
 from chaosflow.sla.binomial import clopper_pearson
 from chaosflow.sla.exact import Decision, decide
 from chaosflow.sla.quantile import tail_of_sentence
-from chaosflow.sla.spans import Blocks, Seconds, tumbling
-from chaosflow.sla.words import noun, number, of_total, percent, share_of
+from chaosflow.sla.spans import Seconds, tumbling
+from chaosflow.sla.words import noun, number, of_total, percent, seconds, share_of
 
 _BAD = {
     "error_rate": "failed",
@@ -59,6 +60,15 @@ def judge_share(
     )
 
 
+def _bad(objective: Objective) -> str:
+    """What was wrong with a bad one."""
+    if objective.metric == "stalls":
+        return f"lasted longer than {seconds(objective.threshold_s)}"
+    if objective.metric == "burstiness":
+        return f"were shorter than {seconds(objective.threshold_s)}"
+    return _BAD.get(objective.metric, "were bad")
+
+
 def _sentence(objective: Objective, decision: Decision, p0: float) -> str:
     total = decision.total
     what = noun(objective, total.n)
@@ -66,7 +76,7 @@ def _sentence(objective: Objective, decision: Decision, p0: float) -> str:
         return f"{objective.metric}: no {what} in this segment; needs at least {number(decision.needs_more or 1)}"
     low, high = total.fail_low, total.fail_high
     text = (
-        f"{of_total(low, high, total.n, what)} {_BAD.get(objective.metric, 'were bad')} "
+        f"{of_total(low, high, total.n, what)} {_bad(objective)} "
         f"({share_of(low, high, total.n)}, {percent(p0)} allowed)"
     )
     if p0 <= 0 and decision.state is State.PASS:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 
 from chaosflow.core.clock import NS_PER_S
 from chaosflow.core.segments import SegmentMap, Span
-from chaosflow.core.slots import Cell, CellStore
-
-Blocks = Sequence[tuple[int, Cell]]
-"""One-second blocks of one objective in one segment: (second, cell), in order."""
+from chaosflow.core.slots import Blocks
 
 MIN_WINDOW_S = 5
 """A verdict window shorter than this has too few blocks to tell a burst from a failing service."""
-
-
-def index_blocks(store: CellStore) -> dict[tuple[str, int], list[tuple[int, Cell]]]:
-    """(segment, objective index) -> its blocks; one pass over the store, which is not changed."""
-    index: dict[tuple[str, int], list[tuple[int, Cell]]] = defaultdict(list)
-    for (second, segment, objective), cell in store.cells.items():
-        index[(segment, objective)].append((second, cell))
-    for blocks in index.values():
-        blocks.sort(key=lambda pair: pair[0])
-    return index
 
 
 def span_of(segments: SegmentMap, name: str) -> Span | None:
@@ -64,7 +52,7 @@ def window_length_s(window_s: float, segment_s: float) -> float:
     return min(window_s, segment_s / 3)
 
 
-def tumbling(blocks: Blocks, seconds: Seconds | None, window_s: float) -> list[list[tuple[int, Cell]]]:
+def tumbling(blocks: Blocks, seconds: Seconds | None, window_s: float) -> list[Blocks]:
     """The blocks in verdict windows; empty where the segment is too short to hold two of them.
 
     A request that ends after its segment counts in the last window.
@@ -75,8 +63,6 @@ def tumbling(blocks: Blocks, seconds: Seconds | None, window_s: float) -> list[l
     if length_s < MIN_WINDOW_S:
         return []
     count = max(2, int(seconds.length_s / length_s + 1e-9))
-    windows: list[list[tuple[int, Cell]]] = [[] for _ in range(count)]
-    for second, cell in blocks:
-        place = int((second + 0.5 - seconds.begin_s) / length_s)
-        windows[min(max(place, 0), count - 1)].append((second, cell))
-    return windows
+    places = np.clip(((blocks.second + 0.5 - seconds.begin_s) / length_s).astype(np.int64), 0, count - 1)
+    edges = np.searchsorted(places, np.arange(count + 1))
+    return [blocks.part(slice(begin, end)) for begin, end in pairwise(edges.tolist())]

@@ -7,6 +7,9 @@ from chaosflow.core.units import format_duration
 
 _ONE_AND_MANY = {
     "gap": ("gap", "gaps"),
+    "itl": ("gap", "gaps"),
+    "stalls": ("gap", "gaps"),
+    "burstiness": ("gap", "gaps"),
     "completeness": ("stream", "streams"),
 }
 

@@ -12,9 +12,9 @@ import time
 import gevent
 
 from chaosflow.core.loadlink import LoadOrder
+from chaosflow.core.sample import RequestRecord
 from chaosflow.load.arrivals import Planned
 from chaosflow.load.client import StreamingClient
-from chaosflow.load.record import StreamRecord
 from chaosflow.load.records import to_json
 from chaosflow.load.requests import RequestMaker
 
@@ -28,7 +28,7 @@ def main() -> None:
         for index in range(job.get("repeat", 1)):
             request = maker.make(Planned(index))
             now_ns = time.monotonic_ns()
-            record = StreamRecord(index, now_ns, fire_ns=now_ns)
+            record = RequestRecord(index, now_ns, fire_ns=now_ns)
             greenlet = gevent.spawn(client.fetch, record, request)
             if "kill_after_s" in job:
                 gevent.sleep(job["kill_after_s"])

@@ -190,13 +190,16 @@ def test_reset_reaches_a_client_that_only_waits_and_no_bystander(where: Space) -
             streams = [listener.accept()[0] for _ in range(2)]
             streams[0].send(b"token")
             assert waiting.recv(16) == b"token"
-            with streams[0], streams[1], in_effect(NetReset(), where.host(7101)):
+            with streams[0], streams[1], in_effect(NetReset(), where.host(7101)) as undo:
                 for end in (waiting, idle):
                     with pytest.raises(ConnectionResetError):
                         end.recv(16)
                 for end in streams:
                     with pytest.raises(ConnectionError):
                         end.recv(16)
+                effect = effect_of(NetReset(), undo)
+                assert effect, "what it ended it has met, though nobody sends any more"
+                assert "2 open connections ended" in effect.evidence
         assert round_trip_ms(bystander) < 1000
 
 

@@ -46,7 +46,7 @@ def test_charts_are_drawn_without_complaint(tmp_path: Path, page: Path) -> None:
     done = _chromium(tmp_path, page, "--dump-dom")
     root = re.search(r"<html[^>]*>", done.stdout)
     assert root is not None, done.stderr
-    assert 'data-charts="8"' in root[0], done.stderr
+    assert 'data-charts="14"' in root[0], done.stderr
     assert "data-chart-error" not in root[0]
     complaints = [
         line
@@ -54,6 +54,16 @@ def test_charts_are_drawn_without_complaint(tmp_path: Path, page: Path) -> None:
         if "CONSOLE" in line and ("error" in line.lower() or "refused" in line.lower() or "W-10" in line)
     ]
     assert complaints == []
+
+
+def test_charts_that_are_not_drawn_are_noticed_and_the_drawings_stay(tmp_path: Path, page: Path) -> None:
+    """guidellm 303 the other way round: what the test above looks for is not there when the library is broken."""
+    page.write_text(page.read_text().replace('id="library">', 'id="library">AAAA', 1))
+    done = _chromium(tmp_path, page, "--dump-dom")
+    root = re.search(r"<html[^>]*>", done.stdout)
+    assert root is not None, done.stderr
+    assert "data-charts=" not in root[0]
+    assert "data-chart-error" in root[0]
 
 
 _WATCH = """<script>
@@ -78,6 +88,28 @@ def test_nothing_is_fetched(tmp_path: Path, page: Path, extra: str) -> None:
     assert (found[1] != "0" or found[2] != "0") == bool(extra)
 
 
+_USE = """<script>setTimeout(() => {
+  const range = Bokeh.documents[0].roots()[0].x_range, before = range.end - range.start;
+  document.getElementById("local-times").click();
+  document.getElementById("charts").dispatchEvent(new KeyboardEvent("keydown", {key: "+"}));
+  const share = (range.end - range.start) / before;
+  const started = document.querySelector(".facts time").textContent;
+  document.documentElement.dataset.used = share + "," + started;
+}, 5000)</script>"""
+
+
+def test_local_times_and_zoom_by_keyboard(
+    tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    page.write_text(page.read_text().replace("</body>", f"{_USE}</body>", 1))
+    done = _chromium(tmp_path, page, "--dump-dom")
+    found = re.search(r'data-used="([\d.]+),([^"]*)"', done.stdout)
+    assert found is not None, done.stderr
+    assert float(found[1]) == pytest.approx(0.5)
+    assert found[2] == "2026-03-02 19:15:00", "10:15 UTC is evening in Tokyo"
+
+
 def test_script_in_a_name_is_inert(tmp_path: Path) -> None:
     evil = "<img src=x onerror=\"document.documentElement.dataset.owned='1'\"><script>document.documentElement.dataset.owned='1'</script>"
     result = sample(name=evil, reason=evil, notes=[evil], description=evil)
@@ -89,7 +121,7 @@ def test_script_in_a_name_is_inert(tmp_path: Path) -> None:
     root = re.search(r"<html[^>]*>", done.stdout)
     assert root is not None, done.stderr
     assert "data-owned" not in root[0]
-    assert 'data-charts="8"' in root[0]
+    assert 'data-charts="14"' in root[0]
 
 
 def test_without_javascript_the_drawn_page_still_has_charts(tmp_path: Path, page: Path) -> None:

@@ -160,7 +160,9 @@ class Running:
     @property
     def folder(self) -> Path:
         """The folder of this run (the newest, where a place had several)."""
-        return max((self.place.top / "runs").iterdir(), key=lambda p: p.stat().st_mtime)
+        return max(
+            (p for p in (self.place.top / "runs").iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime
+        )
 
     @property
     def result(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The shipped scenarios of network, host and process faults against the included engine, shortened by ``--set``.
+"""Shipped scenarios of network faults against the included engine, shortened by ``--set``.
 
 Whole runs of the real command: the faults are seen in effect in the segments that are theirs, and nothing is
-left. tests/full runs them at full length.
+left. tests/full runs these and the others at full length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 _unprivileged = pytest.mark.skipif(os.geteuid() != 0, reason="net.* needs root: qdiscs, filters, nft tables")
 LENIENT = "['e2e.p50 <= 9s during baseline', 'error_rate <= 60% during baseline']"
 SHORT: dict[str, Any] = {
-    "phases": "{warmup: 1s, baseline: 3s, recovery: 1500ms}",
+    "phases": "{warmup: 500ms, baseline: 2s, recovery: 1s}",
     "sla": f"{{window: 5s, objectives: {LENIENT}}}",
     "probes": "[]",
 }
@@ -48,9 +48,9 @@ def test_slow_lossy_client(tmp_path: Path) -> None:
         "slow-lossy-client",
         tmp_path,
         **{
-            "faults.narrow-line.duration": "5s",
-            "faults.narrow-line.params.rate_mbit_per_s": 1.0,  # less than the load needs: it must show in 5 s
-            "faults.lossy-line.duration": "3s",
+            "faults.narrow-line.duration": "3s",
+            "faults.narrow-line.params.rate_mbit_per_s": 0.9,  # less than the load needs: it must show in 3 s
+            "faults.lossy-line.duration": "2s",
             "faults.lossy-line.params.percent": 10,
         },
     )
@@ -67,46 +67,22 @@ def test_slow_lossy_client(tmp_path: Path) -> None:
 def test_partition_and_heal(tmp_path: Path) -> None:
     """Streams frozen by the cut go on after it; streams and connections of the reset storm are lost at once."""
     run = _run(
-        "partition-and-heal", tmp_path, **{"faults.cut.duration": "2s", "faults.resets.duration": "1s"}
+        "partition-and-heal",
+        tmp_path,
+        # what TCP sends again within 1 s of the cut's end is through before the resets begin
+        **{"faults.cut.duration": "1s", "faults.resets.duration": "1s", "phases.recovery": "1500ms"},
     )
     cut, resets = run.segment("cut"), run.segment("resets")
     assert cut.failed == 0, run.explain()
-    assert (cut.e2e.max_ms or 0) > 1500, "somebody waited for most of the cut"
+    assert (cut.e2e.max_ms or 0) > 700, "somebody waited for most of the cut"
     assert resets.failed >= 5, run.explain()
     assert resets.outcomes.get("connect", 0) >= 3, "new connections are refused"
-    ended = [r["outcome"] for r in run.records() if r["sched_us"] < 1e6 * (1 + resets.end_s)]
-    assert "reset" in ended, "streams under way are reset"  # some within the edge of the fault
+    ended = [r["outcome"] for r in run.records() if r["sched_us"] < 1e6 * (0.5 + resets.end_s)]
+    assert "reset" in ended, "streams under way are reset"
     assert "cancelled" not in ended, "a client that only waited has never heard of the reset"
+    in_edges = sum(s.failed for s in run.result.segments if s.kind == "edge")
+    assert resets.failed + in_edges == sum(s.failed for s in run.result.segments), "each is in a row"
+    recovery = run.fault("resets").recovery
+    assert recovery, run.explain()
+    assert recovery.requests_lost == resets.failed + in_edges, "those of the injection too"
     assert run.segment("baseline").failed == run.segment("resets.recovery").failed == 0, run.explain()
-
-
-def test_noisy_neighbour(tmp_path: Path) -> None:
-    run = _run("noisy-neighbour", tmp_path, **{"faults.cpu.duration": "2s", "faults.memory.duration": "4s"})
-    assert "4 helpers used" in run.fault("cpu").evidence
-    assert "GB/s by 2 of 2 helpers" in run.fault("memory").evidence
-    assert run.segment("cpu").failed == run.segment("memory").failed == 0, run.explain()
-
-
-def test_disk_full(tmp_path: Path) -> None:
-    """Filled by 100 MiB only: other tests need the disk."""
-    run = _run(
-        "disk-full",
-        tmp_path,
-        **{"faults.full.duration": "2s", "faults.full.params": f"{{path: {tmp_path}, mib: 100}}"},
-    )
-    assert run.fault("full").evidence.startswith("100 MiB taken"), run.fault("full").evidence
-    assert run.segment("full").failed == 0, run.explain()
-
-
-def test_crash_loop(tmp_path: Path) -> None:
-    """litmus 2359, litmus-go 591: killed again and again, and found again each time."""
-    run = _run(
-        "crash-loop",
-        tmp_path,
-        **{"faults.loop.duration": "6s", "faults.loop.params.alive_s": 0.3, "phases.recovery": "4s"},
-    )
-    words = run.fault("loop").evidence.split()
-    assert int(words[1]) >= 2, run.fault("loop").evidence  # killed N times, back again M times
-    assert run.segment("loop").failed > 5, run.explain()
-    assert run.segment("baseline").failed == 0, run.explain()
-    assert run.segment("loop.recovery").outcomes.get("ok", 0) > 5, run.explain()

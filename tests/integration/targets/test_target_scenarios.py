@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 SHORT: dict[str, Any] = {
     "load.arrival.rate_per_s": 8,
     "load.output_tokens": 8,
-    "phases": "{warmup: 1s, baseline: 3s, recovery: 3s}",
+    "phases": "{warmup: 500ms, baseline: 2s, recovery: 2s}",
     "sla": "{window: 5s, objectives: ['e2e.p50 <= 9s during baseline', 'error_rate <= 60% during baseline']}",
     "probes": "[]",
 }
@@ -47,7 +47,7 @@ def test_crash_loop_of_a_users_own_supervised_server(tiny_model: TinyModel, tmp_
         changes = {
             "target.url": target.url,
             "target.process": f"{{listen_port: {target.port}}}",
-            "faults.loop.duration": "7s",
+            "faults.loop.duration": "5s",
             "faults.loop.params.alive_s": 0.3,
         }
         run, left = run_shipped("crash-loop", SHORT | changes, tmp_path)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from load_build import POISSON, plan
 
-from chaosflow.core.loadplan import LoadPlan, Stage
+from chaosflow.core.loadplan import LoadPlan
+from chaosflow.core.rate import RateProfile, Stage
 from chaosflow.core.tracefile import TraceRow
 from chaosflow.load.arrivals import (
     Planned,
@@ -17,9 +18,8 @@ from chaosflow.load.arrivals import (
     share_of_worker,
     users_of_worker,
 )
-from chaosflow.load.rate import RateProfile
 from chaosflow.load.requests import RequestMaker
-from chaosflow.load.sizes import NO_CAP, Sizes, request_cap
+from chaosflow.load.sizes import Cap, Sizes
 
 TRACE = (TraceRow(0.0, 10, 5), TraceRow(0.5, 20, 6), TraceRow(2.0, 30, 7))
 KINDS: list[dict[str, Any]] = [
@@ -164,9 +164,11 @@ def test_closed_sessions_follow_each_other() -> None:
 def test_caps_on_requests_and_tokens() -> None:
     def cap(**fields: Any) -> int:
         p = plan(**fields)
-        return request_cap(p, 1, Sizes(p, 1, (), None))
+        bound = Cap(p, 1, Sizes(p, 1, (), None))
+        return next(j for j in range(5000) if j == 4999 or not bound.allows(j))
 
-    assert cap() == NO_CAP
+    assert cap() == 4999
+    assert cap(max_tokens=10**15, prompt_tokens={"kind": "uniform", "min": 1, "max": 9}) == 4999
     assert cap(max_requests=50, max_tokens=32_000, prompt_tokens=256, output_tokens=64) == 50
     assert cap(max_tokens=3200, prompt_tokens=256, output_tokens=64) == 10
     spread_out = {"kind": "uniform", "min": 1, "max": 99}
@@ -204,4 +206,4 @@ def test_the_order_travels_as_it_was_written() -> None:
     again = type(given).model_validate_json(given.model_dump_json())
     assert again == given
     assert (again.plan.prompt_tokens, again.plan.output_tokens) == (9, 5)
-    assert RequestMaker(again).cap == NO_CAP
+    assert RequestMaker(again).cap.allows(10**9)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chaosflow.core.sample import Outcome
+from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.load.exchange import Exchange
-from chaosflow.load.record import StreamRecord
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -28,7 +27,7 @@ class Wire:
     """An exchange fed with reads 10 ns apart, the first at 110."""
 
     def __init__(self, *, retry_silence: bool = False) -> None:
-        self.record = StreamRecord(0, 100, fire_ns=100, sent_ns=100)
+        self.record = RequestRecord(0, 100, fire_ns=100, sent_ns=100)
         self.resolutions = 0
         self.exchange = Exchange(self.record, self._count, retry_silence=retry_silence)
         self.now_ns = 100

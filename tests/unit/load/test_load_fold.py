@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from chaosflow.core.grammar import parse_objective
 from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.core.segments import Mark, MarkKind
-from chaosflow.core.slo import parse_objective
 from chaosflow.core.slots import Cell, CellStore
 from chaosflow.load.fold import Folder
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from chaosflow.core.sample import Outcome
+from chaosflow.core.grammar import parse_objective
+from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.core.segments import Mark, MarkKind
-from chaosflow.core.slo import parse_objective
 from chaosflow.core.slots import CellStore, Histogram
 from chaosflow.core.tracefile import parse_trace
 from chaosflow.load.exchange import Exchange
 from chaosflow.load.fold import Folder
 from chaosflow.load.judge import value_of
-from chaosflow.load.record import StreamRecord
 from chaosflow.load.requests import Request
 
 MS = 1_000_000
@@ -28,9 +27,9 @@ def event(data: bytes) -> bytes:
     return b"data: %s\n\n" % data
 
 
-def play(*reads: bytes, sched_ms: int = 0, sent_ms: int = 100, one_segment: bool = False) -> StreamRecord:
+def play(*reads: bytes, sched_ms: int = 0, sent_ms: int = 100, one_segment: bool = False) -> RequestRecord:
     """Reads 10 ms apart, the first at 110 ms; then an orderly close."""
-    record = StreamRecord(0, sched_ms * MS, fire_ns=sent_ms * MS, sent_ns=sent_ms * MS)
+    record = RequestRecord(0, sched_ms * MS, fire_ns=sent_ms * MS, sent_ns=sent_ms * MS)
     exchange = Exchange(record, lambda: None)
     now_ns = sent_ms * MS
     for read in (HEAD, *reads):
@@ -40,7 +39,7 @@ def play(*reads: bytes, sched_ms: int = 0, sent_ms: int = 100, one_segment: bool
     return record
 
 
-def folded(*records: StreamRecord, objectives: tuple[str, ...] = ("ttft.p99 <= 1s",)) -> CellStore:
+def folded(*records: RequestRecord, objectives: tuple[str, ...] = ("ttft.p99 <= 1s",)) -> CellStore:
     folder = Folder("0", [parse_objective(o) for o in objectives], [], 0)
     folder.add_mark(Mark(MarkKind.BASELINE_BEGIN, 0))
     for index, record in enumerate(records):
@@ -168,7 +167,7 @@ def test_a_target_that_is_down_leaves_nothing_behind() -> None:
     for second in range(20):
         for number in range(100):
             at_ns = second * 1_000 * MS + number * MS
-            record = StreamRecord(second * 100 + number, at_ns, fire_ns=at_ns, end_ns=at_ns + MS)
+            record = RequestRecord(second * 100 + number, at_ns, fire_ns=at_ns, end_ns=at_ns + MS)
             record.outcome, record.error = Outcome.CONNECT, f"refused, the {second}.{number}th time"
             folder.fired(record)
         folder.fold_all((second + 1) * 1_000 * MS)

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from chaosflow.core.errors import UsageError
-from chaosflow.core.sample import Outcome
+from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.load.query import FIELDS, run_query, summary, table
-from chaosflow.load.record import StreamRecord
 from chaosflow.load.records import RecordWriter
 
 MS = 1_000_000
 
 
-def record(index: int, sched_ms: int, events_ms: list[int], outcome: Outcome = Outcome.OK) -> StreamRecord:
-    made = StreamRecord(index, sched_ms * MS, fire_ns=sched_ms * MS + MS, sent_ns=sched_ms * MS + 2 * MS)
+def record(index: int, sched_ms: int, events_ms: list[int], outcome: Outcome = Outcome.OK) -> RequestRecord:
+    made = RequestRecord(index, sched_ms * MS, fire_ns=sched_ms * MS + MS, sent_ns=sched_ms * MS + 2 * MS)
     made.event_ns.extend(t * MS for t in events_ms)
     made.event_low_ns.extend(t * MS for t in events_ms)
     made.tokens, made.outcome = len(events_ms), outcome
@@ -41,7 +40,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for one in share:
             writer.add(one)
         writer.drain(final=True)
-    spans = [("warmup", "warmup", -2, 0), ("baseline", "baseline", 0, 4), ("pause", "fault", 4, 8)]
+    spans = [
+        ("warmup", "warmup", -2, 0),
+        ("baseline", "baseline", 0, 4),
+        ("pause.inject", "edge", 2.3, 2.5),
+        ("pause", "fault", 4, 8),
+    ]
     segments = [{"name": n, "kind": k, "begin_s": b, "end_s": e} for n, k, b, e in spans]
     (folder / "result.json").write_text(json.dumps({"segments": segments}))
     return folder
@@ -63,7 +67,8 @@ def js(rows: list[dict[str, Any]]) -> list[int]:
         (["max_gap>=0.3"], [2]),
         (["error ~ REFUSED"], [1]),
         (["segment = pause"], [3]),
-        (["segment = baseline"], [1, 2]),
+        (["segment = baseline"], [1]),
+        (["segment = pause.inject"], [2]),
         (["segment != pause"], [0, 1, 2]),
         (["worker = 1"], [1, 3]),
         (["sched < 3500ms"], [0, 1]),

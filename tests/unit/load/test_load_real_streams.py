@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chaosflow.core.sample import Outcome
+from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.load.exchange import Exchange
-from chaosflow.load.record import StreamRecord
 
 FOLDER = Path(__file__).with_name("streams")
 STREAMS = {path.stem: path.read_bytes() for path in sorted(FOLDER.glob("*.http"))}
@@ -20,8 +19,8 @@ SERVERS = {"llamacpp", "vllm", "transformers", "engine"}
 Seen = tuple[Outcome, int, int, int, str, bool, int, str]
 
 
-def play(*chunks: bytes, closes: bool = True) -> StreamRecord:
-    record = StreamRecord(0, 100, fire_ns=100, sent_ns=100)
+def play(*chunks: bytes, closes: bool = True) -> RequestRecord:
+    record = RequestRecord(0, 100, fire_ns=100, sent_ns=100)
     exchange = Exchange(record, lambda: None, keep_text=True)
     now_ns = 100
     for chunk in chunks:
@@ -37,7 +36,7 @@ def play(*chunks: bytes, closes: bool = True) -> StreamRecord:
     return record
 
 
-def seen(record: StreamRecord) -> Seen:
+def seen(record: RequestRecord) -> Seen:
     return (
         record.outcome,
         record.status,

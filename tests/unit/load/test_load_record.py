@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaosflow.core.sample import Outcome
-from chaosflow.load.record import StreamRecord
+from chaosflow.core.sample import Outcome, RequestRecord
 
 
 def record(
@@ -15,8 +14,8 @@ def record(
     counted: int | None = None,
     asked: int = 0,
     done: bool = True,
-) -> StreamRecord:
-    made = StreamRecord(0, 0, asked_tokens=asked, counted_tokens=counted, saw_done=done)
+) -> RequestRecord:
+    made = RequestRecord(0, 0, asked_tokens=asked, counted_tokens=counted, saw_done=done)
     made.event_ns.extend(range(events))
     made.tokens, made.tokens_by_usage = (events, False) if usage is None else (usage, True)
     made.text_bytes = 4 * made.tokens if text_bytes is None else text_bytes
@@ -35,7 +34,7 @@ def record(
         record(64, 64, asked=64),
     ],
 )
-def test_whole_streams(whole: StreamRecord) -> None:
+def test_whole_streams(whole: RequestRecord) -> None:
     assert (whole.missing, whole.complete) == ("", True)
 
 
@@ -49,7 +48,7 @@ def test_whole_streams(whole: StreamRecord) -> None:
         (record(10, counted=10, asked=64), "the text has 10"),
     ],
 )
-def test_usage_that_contradicts_what_came_is_incomplete(broken: StreamRecord, said: str) -> None:
+def test_usage_that_contradicts_what_came_is_incomplete(broken: RequestRecord, said: str) -> None:
     assert said in broken.missing
     assert not broken.complete
 

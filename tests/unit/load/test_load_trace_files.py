@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from chaosflow.core.arrival import TraceArrival
 from chaosflow.core.errors import UsageError
-from chaosflow.core.loadplan import TraceArrival
 from chaosflow.core.tracefile import TraceRow, parse_trace, read_trace
 
 MOONCAKE = """{"timestamp": 3000, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, 2]}

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from chaosflow.core.scenario import Scenario, TargetSpec
-from chaosflow.orchestrator.guards import _target_issues, check_guards, is_here, own_addresses
+from chaosflow.orchestrator.guards import check_guards, is_here, own_addresses, target_issues
 from chaosflow.orchestrator.timeline import build_timeline
 
 
 def messages(target: dict[str, Any], *addresses: str) -> list[str]:
     spec = TargetSpec.model_validate(target)
-    return [f"{i.message}; {i.remedy}" for i in _target_issues(spec, lambda _: set(addresses))]
+    return [f"{i.message}; {i.remedy}" for i in target_issues(spec, lambda _: set(addresses))]
 
 
 def test_loopback_and_own_addresses_are_here() -> None:
@@ -49,13 +49,13 @@ def test_name_that_does_not_resolve() -> None:
     def fail(_: str) -> set[str]:
         raise socket.gaierror(-2, "Name or service not known")
 
-    issues = _target_issues(TargetSpec(url="http://nowhere.invalid/v1"), fail)
+    issues = target_issues(TargetSpec(url="http://nowhere.invalid/v1"), fail)
     assert "'nowhere.invalid' cannot be resolved (Name or service not known)" in issues[0].message
 
 
 @pytest.mark.parametrize("url", ["http:///v1", "http://[::1/v1", "http://h:99999/v1"])
 def test_url_that_cannot_be_read(url: str) -> None:
-    assert _target_issues(TargetSpec(url=url), lambda _: {"127.0.0.1"})
+    assert target_issues(TargetSpec(url=url), lambda _: {"127.0.0.1"})
 
 
 def scenario(**load: Any) -> Scenario:

@@ -31,16 +31,23 @@ class LevelFault(FaultAtom):
     kind: ClassVar[str] = "test.level"
     level: int
     slow_s: float = 0.0
+    inject_s: float = 0.0
 
     def check(self, host: Host) -> Capability:
         return Capability.yes()
 
     async def plan(self, host: Host, name: str) -> Undo:
-        state = {"prior": WORLD["level"], "level": self.level, "slow_s": self.slow_s}
+        state = {
+            "prior": WORLD["level"],
+            "level": self.level,
+            "slow_s": self.slow_s,
+            "inject_s": self.inject_s,
+        }
         return Undo(kind=self.kind, name=name, run_id=host.run_id, state=state, manual="")
 
     async def inject(self, undo: Undo) -> None:
         LOG.append(f"inject {undo.name}")
+        await asyncio.sleep(undo.state["inject_s"])
         WORLD["level"] = undo.state["level"]
 
     @staticmethod
@@ -65,7 +72,8 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
         made.close(remove=False)
 
 
-def _play(journal: Journal, faults: list[dict[str, Any]]) -> list[FaultRecord]:
+def _play(journal: Journal, faults: list[dict[str, Any]], ends: str = "") -> list[FaultRecord]:
+    """``ends``: the words with which the run must be ended early."""
     scenario = Scenario.model_validate(
         {
             "target": {"engine": {"backend": "sim"}},
@@ -93,7 +101,7 @@ def _play(journal: Journal, faults: list[dict[str, Any]]) -> list[FaultRecord]:
             clock.now_ns() + NS_PER_S // 20,
         )
         await conductor.play(lambda: None)
-        assert stop.end is None, stop.end
+        assert (stop.end is None) if not ends else (stop.end and ends in stop.end.text), stop.end
         return conductor.records
 
     return asyncio.run(play())
@@ -121,9 +129,19 @@ def test_a_late_revert_holds_up_what_comes_after_it(journal: Journal) -> None:
         journal,
         [
             {"name": "a", "duration": 0.3, "params": {"level": 30, "slow_s": 0.6}},
-            {"name": "b", "after": "a", "duration": 0.3, "params": {"level": 60}},
+            {"name": "b", "after": "a", "duration": 2, "params": {"level": 60}},
         ],
     )
     assert LOG == ["inject a", "revert a", "inject b", "revert b"]
     assert all(record.reverted for record in records)
+    assert WORLD == {"level": 100}
+
+
+@pytest.mark.slow
+def test_an_injection_that_eats_its_faults_duration_ends_the_run(journal: Journal) -> None:
+    """15 ms of 3 s in place, confirmed, and judged as if it had acted."""
+    faults = [{"name": "a", "duration": 0.4, "params": {"level": 30, "inject_s": 0.4}}]
+    (record,) = _play(journal, faults, ends="fault a was not confirmed: acted 0.")
+    assert not record.confirmed
+    assert record.reverted
     assert WORLD == {"level": 100}

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from chaosflow.core.clock import SystemClock
+from chaosflow.core.clock import NS_PER_S, SystemClock
 from chaosflow.core.fault import Capability, Effect, FaultAtom, Undo
 from chaosflow.core.host import Host, TargetHandle
 from chaosflow.core.journal import JOURNAL_FILE, Journal
@@ -144,6 +144,42 @@ def test_what_met_no_traffic_until_its_end_is_not_confirmed(rig: Rig) -> None:
     assert not record.confirmed
     assert "no effect: flag is on" in record.error
     assert record.reverted
+
+
+def acted(rig: Rig, took_s: float, duration_s: float, reverted_s: float) -> FaultRecord:
+    """A fault due at 0 s, acknowledged and reverted so late."""
+
+    async def play() -> FaultRecord:
+        record = await rig.do("a", FlagFault())
+        now_ns = SystemClock().now_ns()
+        record.planned_inject_ns = record.inject_begin_ns = now_ns - round(reverted_s * NS_PER_S)
+        record.planned_revert_ns = record.planned_inject_ns + round(duration_s * NS_PER_S)
+        record.inject_ack_ns = record.planned_inject_ns + round(took_s * NS_PER_S)
+        await rig.injector.revert(record)
+        return record
+
+    return asyncio.run(play())
+
+
+def test_a_fault_that_hardly_acted_is_not_confirmed(rig: Rig) -> None:
+    """Its injection took 2.98 of its 3 s, it was in place for 15 ms, and nothing said so."""
+    record = acted(rig, took_s=2.98, duration_s=3.0, reverted_s=3.0)
+    assert not record.confirmed
+    assert record.error == "acted 0.0 of 3.0 s: its injection began 0.0 s late and took 3.0 s"
+    assert record.reverted
+
+
+def test_a_fault_that_acted_for_less_than_half_its_time_says_so(rig: Rig) -> None:
+    record = acted(rig, took_s=2.0, duration_s=3.0, reverted_s=3.0)
+    assert record.confirmed
+    assert record.cut_short.startswith("acted 1.0 of 3.0 s")
+    assert not acted(rig, took_s=1.0, duration_s=3.0, reverted_s=3.0).cut_short
+
+
+def test_a_fault_that_ended_early_with_its_run_was_not_cut_short_by_its_injection(rig: Rig) -> None:
+    record = acted(rig, took_s=0.0, duration_s=30.0, reverted_s=1.0)
+    assert record.confirmed
+    assert not record.cut_short
 
 
 def test_the_undo_is_on_disk_before_the_injection_begins(rig: Rig) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import sample_extras
+
 from chaosflow.core.result import (
     ClientHealth,
     Event,
@@ -73,8 +75,13 @@ def sample(state: str = "fail", **changes: Any) -> RunResult:
         "objectives": _objectives(state),
         "segments": [_segment(*s) for s in SEGMENTS],
         "faults": [_fault(*f) for f in FAULTS],
-        "series": _series(),
+        "series": sample_extras.with_intervals(_series()),
         "probes": _probes(),
+        "heat": [
+            sample_extras.heat(metric, scale, lambda t: _level(t)[0])
+            for metric, scale in (("ttft", 24.0), ("gap", 7.4), ("e2e", 310.0))
+        ],
+        "worst": sample_extras.worst(),
         "client": ClientHealth(
             workers=1,
             client_lag_p99_ms=0.62,
@@ -282,6 +289,7 @@ def _fault(name: str, kind: str, begin: float, end: float, params: dict[str, Any
             measured=True,
             seconds=seconds,
             watched_s=RECOVERY_S,
+            curve=sample_extras.curve(seconds, RECOVERY_S),
             sentence=f"recovered {seconds:g} s after the revert: 3 buckets within the baseline's range",
             requests_lost=3 if name == "pause" else 0,
             time_to_detect_s=1.0 if name != "jitter" else None,
@@ -330,6 +338,7 @@ def _probes() -> dict[str, ProbeSeries]:
         "gpu0.sm_clock_mhz": ProbeSeries(t_s=t_s, value=[300.0 if f > 2 else 1980.0 for f in level]),
         "host.cpu_percent": ProbeSeries(t_s=t_s, value=[random.uniform(38, 61) for _ in t_s]),
         "host.mem_available_bytes": ProbeSeries(t_s=t_s, value=[9.1e9 for _ in t_s]),
+        **sample_extras.steps(t_s, lambda t: _level(t)[0]),
     }
 
 

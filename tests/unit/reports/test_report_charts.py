@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_result import sample
 
+from chaosflow.core.result import RunResult
 from chaosflow.reports.bokeh_charts import bokeh_page
-from chaosflow.reports.chartspec import chart_book
+from chaosflow.reports.chartbook import chart_book
+from chaosflow.reports.chartspec import Panel
 from chaosflow.reports.downsample import downsample
 from chaosflow.reports.svg_charts import nice_ticks, svg_plot
+
+
+def _panel(result: RunResult, key: str) -> Panel:
+    return next(p for p in chart_book(result).panels if p.key == key)
+
 
 _VALUES = st.one_of(st.floats(0, 1e6, width=32), st.just(float("nan")))
 
@@ -32,13 +39,19 @@ def test_panels_bands_and_limits_of_the_sample() -> None:
     book = chart_book(sample())
     assert [p.key for p in book.panels] == [
         "ttft",
+        "heat_ttft",
         "gap",
+        "heat_gap",
         "e2e",
+        "heat_e2e",
         "throughput",
         "requests",
+        "error_rate",
         "concurrency",
+        "parts",
         "clock",
         "cpu",
+        "client_lag",
     ]
     assert [(b.number, b.name) for b in book.bands] == [
         (1, "jitter"),
@@ -58,7 +71,7 @@ def test_relative_limit_is_drawn_where_it_was_resolved() -> None:
     objective.segments = objective.segments[1:3]
     for verdict in objective.segments:
         verdict.limit = 0.9
-    (limit,) = chart_book(result).panels[2].limits
+    (limit,) = _panel(result, "e2e").limits
     assert limit.spans == ((45.0, 69.0),)
 
 
@@ -79,7 +92,7 @@ def test_fault_never_reverted_reaches_to_the_end() -> None:
 
 
 def test_nothing_measured_gives_no_panels() -> None:
-    result = sample(probes={}, segments=[], faults=[])
+    result = sample(probes={}, segments=[], faults=[], heat=[])
     result.series = type(result.series)()
     book = chart_book(result)
     assert book.panels == ()

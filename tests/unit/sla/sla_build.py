@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from chaosflow.core.grammar import parse_objective
 from chaosflow.core.segments import Mark, MarkKind, SegmentMap
-from chaosflow.core.slo import parse_objective
-from chaosflow.core.slots import Cell, CellStore, Count, Histogram
+from chaosflow.core.slots import Blocks, Cell, CellStore, Count, Histogram
 from chaosflow.sla.evidence import Evidence, FaultFact
 
 NS = 1_000_000_000
 T0_NS = 1_000 * NS
 
 
-def cells(pairs: Iterable[tuple[int, int]], first: int = 0) -> list[tuple[int, Cell]]:
+def cells(pairs: Iterable[tuple[int, int]], first: int = 0) -> Blocks:
     """Blocks of exact samples: one (n, k) a second."""
-    return [(first + i, Cell(n, k, k, k, k)) for i, (n, k) in enumerate(pairs)]
+    return Blocks.of((first + i, Cell(n, k, k, k, k)) for i, (n, k) in enumerate(pairs))
 
 
-def spread(n: int, k: int, seconds: int = 60) -> list[tuple[int, Cell]]:
+def spread(n: int, k: int, seconds: int = 60) -> Blocks:
     """n samples and k exceedances, as even as can be."""
     share = [
         (n * (i + 1) // seconds - n * i // seconds, k * (i + 1) // seconds - k * i // seconds)

@@ -63,7 +63,7 @@ def test_reaching_the_cap_breaks_the_run_and_names_it() -> None:
 def test_load_that_was_not_sent_breaks_the_run() -> None:
     made = evidence(["error_rate <= 1%"])
     for second in range(20, 30):
-        made.store.counts[second, "*"].fired = 0
+        made.store.counts[second, "*"] = replace(made.store.counts[second, "*"], fired=0)
     assert "only 83.3 % of the intended load" in broken_run(made)[0]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,46 +13,51 @@ from chaosflow.sla.binomial import PASS_LEVEL, lower_tail, upper_tail
 from chaosflow.sla.design import design_effect, effective_for_fail, effective_for_pass
 
 
-def blocks_of(n: np.ndarray, k: np.ndarray) -> list[tuple[int, int, int]]:
-    return [(i, int(a), int(b)) for i, (a, b) in enumerate(zip(n, k, strict=True))]
+def effect_of(blocks: Iterable[tuple[int, int, int]]) -> float:
+    """Of (second, n, k)."""
+    return design_effect(*np.array(list(blocks), np.int64).reshape(-1, 3).T)
+
+
+def effect_by_second(n: np.ndarray, k: np.ndarray) -> float:
+    return design_effect(np.arange(len(n)), n, k)
 
 
 def test_without_an_exceedance_there_is_no_effect() -> None:
-    assert design_effect([(s, 100, 0) for s in range(60)]) == 1.0
+    assert effect_of([(s, 100, 0) for s in range(60)]) == 1.0
 
 
 def test_nothing_but_exceedances_has_no_effect() -> None:
-    assert design_effect([(s, 100, 100) for s in range(60)]) == 1.0
+    assert effect_of([(s, 100, 100) for s in range(60)]) == 1.0
 
 
 def test_too_few_blocks_have_no_effect() -> None:
-    assert design_effect([]) == 1.0
-    assert design_effect([(0, 10, 3)]) == 1.0
+    assert effect_of([]) == 1.0
+    assert effect_of([(0, 10, 3)]) == 1.0
 
 
 def test_one_burst_counts_about_once() -> None:
     blocks = [(s, 640, 640 if s == 30 else 0) for s in range(60)]
-    n, k = effective_for_fail(60 * 640, 640, design_effect(blocks))
+    n, k = effective_for_fail(60 * 640, 640, effect_of(blocks))
     assert k <= 1
     assert 50 <= n <= 70
 
 
 def test_a_burst_across_the_edge_of_two_seconds_is_still_one() -> None:
-    whole = design_effect([(s, 640, 640 if s == 30 else 0) for s in range(60)])
-    cut = design_effect([(s, 640, 320 if s in (30, 31) else 0) for s in range(60)])
+    whole = effect_of([(s, 640, 640 if s == 30 else 0) for s in range(60)])
+    cut = effect_of([(s, 640, 320 if s in (30, 31) else 0) for s in range(60)])
     assert 0.7 * whole < cut < whole
 
 
 def test_an_empty_second_is_no_neighbour() -> None:
-    together = design_effect([(s, 10, 10 if s in (30, 31) else 0) for s in range(60)])
-    apart = design_effect([(s + (s > 30), 10, 10 if s in (30, 31) else 0) for s in range(60)])
+    together = effect_of([(s, 10, 10 if s in (30, 31) else 0) for s in range(60)])
+    apart = effect_of([(s + (s > 30), 10, 10 if s in (30, 31) else 0) for s in range(60)])
     assert together > apart
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), max_size=60))
 def test_always_at_least_one_and_rounded_against_each_claim(pairs: list[tuple[int, int]]) -> None:
     blocks = [(i, max(a, b), min(a, b)) for i, (a, b) in enumerate(pairs)]
-    effect = design_effect(blocks)
+    effect = effect_of(blocks)
     assert effect >= 1.0
     n, k = sum(b[1] for b in blocks), sum(b[2] for b in blocks)
     n_fail, k_fail = effective_for_fail(n, k, effect)
@@ -85,7 +92,7 @@ def test_bursts_at_exactly_the_allowed_share_fail_as_often_as_alpha(
         k = rng.binomial(n, np.minimum(1.0, part * covered(rng, seconds, p0 / part, length_s)))
         total_n, total_k = int(n.sum()), int(k.sum())
         naive += upper_tail(total_k, total_n, p0) < 0.05
-        n_eff, k_eff = effective_for_fail(total_n, total_k, design_effect(blocks_of(n, k)))
+        n_eff, k_eff = effective_for_fail(total_n, total_k, effect_by_second(n, k))
         ours += upper_tail(k_eff, n_eff, p0) < 0.05
     assert naive / runs > 0.2
     assert ours / runs <= 0.07
@@ -99,6 +106,22 @@ def test_independent_samples_lose_little() -> None:
         n = rng.poisson(20, 60)
         k = rng.binomial(n, 0.02)
         total_n, total_k = int(n.sum()), int(k.sum())
-        n_eff, k_eff = effective_for_pass(total_n, total_k, design_effect(blocks_of(n, k)))
+        n_eff, k_eff = effective_for_pass(total_n, total_k, effect_by_second(n, k))
         passed += lower_tail(k_eff, n_eff, 0.05) <= PASS_LEVEL
     assert passed / runs > 0.95
+
+
+def test_an_outage_counts_by_its_length_and_does_not_explain_itself_away() -> None:
+    """Ten silent seconds of a minute hang together, and are no single slow step."""
+    effect = effect_of((s, 640, 640 if 20 <= s < 30 else 0) for s in range(60))
+    assert effect == pytest.approx(2 * 640)
+    n, k = effective_for_fail(60 * 640, 10 * 640, effect)
+    assert (n, k) == (30, 5)
+    assert upper_tail(k, n, 0.01) < 0.05 / 9
+
+
+def test_clumped_arrivals_alone_are_no_burst() -> None:
+    rng = np.random.default_rng(13)
+    at = np.cumsum(rng.gamma(1 / 9, 9 / 20, 4000))  # 20/s, cv 3
+    n = np.bincount(at[at < 60].astype(int), minlength=60)
+    assert effect_by_second(n, rng.binomial(n, 0.05)) < 2

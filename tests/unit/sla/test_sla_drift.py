@@ -6,11 +6,14 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sla_build import traffic
 
-from chaosflow.core.slo import SegmentVerdict, State, parse_objective
+from chaosflow.core.grammar import parse_objective
+from chaosflow.core.slo import SegmentVerdict, State
 from chaosflow.core.slots import CellStore
-from chaosflow.sla.drift import dispersion, judge_drift
+from chaosflow.sla.drift import Change, dispersion, judge_drift
 from chaosflow.sla.spans import Seconds
 
 DRIFT = parse_objective("throughput.drift within 15%")
@@ -94,3 +97,15 @@ def test_poisson_load_at_a_steady_rate_seldom_fails() -> None:
     rng = np.random.default_rng(8)
     fails = sum(judged(store_of(rng.poisson(20, 180))).state is State.FAIL for _ in range(60))
     assert fails <= 1
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.floats(0.05, 0.6), st.sampled_from([0.001, 0.025, 0.05]))
+def test_beyond_and_within_the_limit_are_what_the_interval_says(
+    old: int, new: int, limit: float, level: float
+) -> None:
+    change = Change("the baseline", 1, 0.0, (old, 30.0), (new, 10.0), 1.0)
+    low, high = change.interval(1 - 2 * level)
+    near = min(abs(low - limit), abs(high + limit), abs(low + limit), abs(high - limit)) < 1e-6
+    if old + new and not near:
+        assert change.outside(limit, level) == (low > limit or high < -limit)
+        assert change.inside(limit, level) == (-limit <= low and high <= limit)

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sla_build import cells, histogram, spread
 
-from chaosflow.core.slo import SegmentVerdict, State, parse_objective
-from chaosflow.core.slots import Cell
+from chaosflow.core.grammar import parse_objective
+from chaosflow.core.slo import SegmentVerdict, State
+from chaosflow.core.slots import Blocks, Cell
 from chaosflow.sla.exact import decide
 from chaosflow.sla.limits import relative_limits
 from chaosflow.sla.quantile import judge_quantile, observed_quantile
 from chaosflow.sla.share import judge_share
-from chaosflow.sla.spans import Blocks, Seconds, tumbling
+from chaosflow.sla.spans import Seconds, tumbling
 
 P95 = parse_objective("ttft.p95 <= 200ms")
 ALPHA = 0.05 / 12
@@ -61,7 +62,7 @@ def test_the_promised_number_of_further_requests_is_enough() -> None:
 def test_metric_without_samples_is_inconclusive_and_shown() -> None:
     """k6 1346: neither evaluated nor shown."""
     for text in ("tpot.p99 <= 50ms", "gap.p99 <= 50ms", "error_rate <= 1%", "completeness >= 99%"):
-        verdict = judged(text, [])
+        verdict = judged(text, Blocks.of([]))
         assert verdict.state is State.INCONCLUSIVE
         assert verdict.observed is None
         assert "no " in verdict.sentence
@@ -104,7 +105,7 @@ def test_a_short_outage_is_seen_in_its_own_segment() -> None:
 def test_a_limit_of_zero_is_about_what_was_seen(k: int, state: State) -> None:
     assert judged("error_rate <= 0%", spread(500, k)).state is state
     assert judged("completeness >= 100%", spread(500, k)).state is state
-    assert judged("error_rate <= 0%", []).state is State.INCONCLUSIVE
+    assert judged("error_rate <= 0%", Blocks.of([])).state is State.INCONCLUSIVE
 
 
 def test_a_limit_of_zero_says_what_could_hide() -> None:
@@ -116,7 +117,7 @@ def test_a_limit_that_allows_everything_passes() -> None:
 
 
 def test_interval_stamps_that_leave_the_verdict_open_make_it_invalid() -> None:
-    blocks = [(s, Cell(100, 0, 30, 0, 30)) for s in range(60)]
+    blocks = Blocks.of((s, Cell(100, 0, 30, 0, 30)) for s in range(60))
     verdict = judged("gap.p95 <= 50ms", blocks)
     assert verdict.state is State.INVALID
     assert (verdict.k_low, verdict.k_high) == (0, 1800)
@@ -124,7 +125,7 @@ def test_interval_stamps_that_leave_the_verdict_open_make_it_invalid() -> None:
 
 
 def test_interval_stamps_that_agree_on_the_verdict_do_no_harm() -> None:
-    blocks = [(s, Cell(100, 0, int(s == 5), 0, int(s == 5))) for s in range(60)]
+    blocks = Blocks.of((s, Cell(100, 0, int(s == 5), 0, int(s == 5))) for s in range(60))
     assert judged("gap.p95 <= 50ms", blocks).state is State.PASS
 
 
@@ -184,7 +185,7 @@ def test_relative_limit_that_could_not_be_fixed_is_inconclusive() -> None:
 
 
 def test_between_the_two_limits_of_a_relative_objective_nothing_is_decided() -> None:
-    blocks = [(s, Cell(20, 0, 0, 5, 5)) for s in range(60)]  # over the lower limit only
+    blocks = Blocks.of((s, Cell(20, 0, 0, 5, 5)) for s in range(60))  # over the lower limit only
     verdict = judged("ttft.p95 <= 1.5x baseline", blocks, limits=(0.3, 0.28))
     assert verdict.state is State.INCONCLUSIVE
 
@@ -194,6 +195,6 @@ def test_between_the_two_limits_of_a_relative_objective_nothing_is_decided() -> 
 def test_more_exceedances_never_improve_a_verdict(n: int, k: int, p0: float) -> None:
     k = min(n, k)
     order = {State.PASS: 0, State.INCONCLUSIVE: 1, State.FAIL: 2}
-    one_block = [(0, Cell(n, k, k, k, k))]
-    worse = [(0, Cell(n, min(n, k + 1), min(n, k + 1), min(n, k + 1), min(n, k + 1)))]
+    one_block = cells([(n, k)])
+    worse = cells([(n, min(n, k + 1))])
     assert order[decide(one_block, p0, ALPHA).state] <= order[decide(worse, p0, ALPHA).state]

@@ -6,7 +6,8 @@ import time
 
 from sla_build import evidence, histogram, traffic, with_samples
 
-from chaosflow.core.slo import State, parse_abort
+from chaosflow.core.grammar import parse_abort
+from chaosflow.core.slo import State
 from chaosflow.core.slots import Cell, CellStore
 from chaosflow.sla.live import aborts, objective_states
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from sla_build import T0_NS, evidence, segment_map, traffic
 
-from chaosflow.core.slo import State, parse_objective
+from chaosflow.core.grammar import parse_objective
+from chaosflow.core.slo import State
 from chaosflow.core.slots import Count
 from chaosflow.sla.evidence import Evidence, FaultFact, Recovery
 from chaosflow.sla.recovery import judge_recovery, measure_recovery
@@ -133,7 +135,7 @@ def test_lost_requests_are_those_of_the_fault_and_its_recovery() -> None:
     made = run()
     made.store.counts[70, "pause"] = Count(resolved=20, failed=3)
     made.store.counts[96, "pause.recovery"] = Count(resolved=20, failed=2)
-    made.store.counts[30, "baseline"] = Count(resolved=20, failed=9)
+    made.store.counts[30, "baseline"] = Count(resolved=200, failed=9)
     recovery = measured(made)
     assert recovery.requests_lost == 5
     assert recovery.sentence.endswith("; 5 requests lost")
@@ -144,3 +146,67 @@ def test_an_open_watch_ends_with_the_run() -> None:
     made.segments.faults["pause"].recovery_end = None
     made.segments._spans = None
     assert measured(replace(made, ended_ns=T0_NS + 110 * 10**9)).watched_s == 15.0
+
+
+def test_requests_killed_in_an_edge_are_lost_to_the_fault() -> None:
+    """What a reset kills before it is acknowledged stood in no count at all."""
+    made = run()
+    made.store.counts[65, "pause.inject"] = Count(resolved=20, failed=13)
+    made.store.counts[95, "pause.revert"] = Count(resolved=2, failed=1)
+    assert measured(made).requests_lost == 14
+
+
+def test_a_failing_baseline_is_no_measure_of_recovery() -> None:
+    """154 of 155 requests of a baseline had failed, and each fault was "recovered at once"."""
+    made = run()
+    traffic(made.store, range(5, 65), failed=19)
+    for second in range(5, 65):
+        made.store.counts[second, "baseline"] = Count(resolved=20, failed=19)
+    recovery = measured(made)
+    assert not recovery.measured
+    assert recovery.seconds is None
+    assert recovery.sentence.startswith("not measured: the baseline was failing (95% of its requests)")
+    assert judge_recovery(LIMIT, recovery).state is State.INCONCLUSIVE
+
+
+def test_a_few_failures_in_the_baseline_leave_it_a_measure() -> None:
+    made = run()
+    for second in range(5, 65):
+        made.store.counts[second, "baseline"] = Count(resolved=20, failed=1)
+    assert measured(made).measured
+
+
+def test_a_short_baseline_is_no_stricter_than_a_long_one() -> None:
+    """Its minimum of 20 buckets is undercut by every 21st healthy one: it is widened to what 100 would show."""
+    rng = np.random.default_rng(4)
+    at_once = {}
+    for baseline_s in (20, 120):
+        seconds = []
+        for _ in range(40):
+            made = run(baseline_s=baseline_s)
+            for second in range(int(baseline_s) + 65):
+                count = int(rng.poisson(20))
+                traffic(made.store, [second], requests=count, ttft_s=0.05 * float(rng.lognormal(0, 0.1)))
+            found = measured(made)
+            seconds.append(found.seconds)
+        at_once[baseline_s] = sum(s == 0 for s in seconds) / len(seconds)
+    assert at_once[20] >= 0.7
+    assert abs(at_once[20] - at_once[120]) <= 0.25
+
+
+def test_what_is_clearly_worse_than_a_short_baseline_is_still_bad() -> None:
+    assert measured(run(baseline_s=20, dead_until_s=62)).seconds == 7.0
+
+
+def test_one_bad_bucket_detects_nothing_two_in_a_row_do() -> None:
+    made = run()
+    traffic(made.store, [70], failed=20)
+    assert measured(made).time_to_detect_s is None
+    traffic(made.store, [75, 76], failed=20)
+    assert measured(made).time_to_detect_s == 11.0
+
+
+def test_lost_tokens_are_the_area_below_the_baselines_rate() -> None:
+    assert measured(run(dead_until_s=102)).tokens_lost == 37 * 200
+    assert measured(run()).tokens_lost == 0
+    assert measured(run(dead_until_s=125)).tokens_lost == 60 * 200

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sla_build import cells
 
 from chaosflow.core.slo import State
-from chaosflow.core.slots import Cell
 from chaosflow.sla.exact import decide
 from chaosflow.sla.spans import Seconds, tumbling
 
@@ -19,7 +19,7 @@ def run_fails(rng: np.random.Generator, p0: float, share: np.ndarray, rate: floa
     n = rng.poisson(rate, share.shape)
     k = rng.binomial(n, share)
     for row_n, row_k in zip(n.tolist(), k.tolist(), strict=True):
-        blocks = [(s, Cell(a, b, b, b, b)) for s, (a, b) in enumerate(zip(row_n, row_k, strict=True))]
+        blocks = cells(zip(row_n, row_k, strict=True))
         windows = tumbling(blocks, Seconds(0.0, SECONDS), 60.0)
         if decide(blocks, p0, ALPHA, windows).state is State.FAIL:
             return True

@@ -7,7 +7,20 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from chaosflow.core.loadplan import Stage
+from pydantic import Field
+
+from chaosflow.core.fields import Model, Seconds
+
+MAX_RATE_PER_S = 100_000
+
+
+class Stage(Model):
+    """A change of the rate. Stages follow each other from the start of the load; the last rate stays."""
+
+    duration: Seconds
+    rate_per_s: float = Field(ge=0, le=MAX_RATE_PER_S)
+    ramp: bool = False
+    """True: move there evenly over ``duration``; false: jump there, and stay for ``duration``."""
 
 
 class _Piece(NamedTuple):
@@ -36,6 +49,15 @@ class RateProfile:
             rate = stage.rate_per_s
         self._pieces.append(_Piece(begin_s, count, rate, 0.0))
         self._wanted = [piece.wanted for piece in self._pieces]
+        self._begins = [piece.begin_s for piece in self._pieces]
+
+    def wanted(self, at_s: float) -> float:
+        """Arrivals wanted from the start of the load to then; below 0 before it, at the first rate."""
+        if at_s < 0:
+            return at_s * self._first_rate
+        piece = self._pieces[bisect_right(self._begins, at_s) - 1]
+        for_s = at_s - piece.begin_s
+        return piece.wanted + (piece.rate + piece.slope * for_s / 2) * for_s
 
     def when(self, count: float) -> float | None:
         """Seconds from the start of the load, before it where ``count`` is negative; None = never."""

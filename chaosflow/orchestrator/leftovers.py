@@ -1,0 +1,97 @@
+"""Reads what a killed run had written down: every file may end in the middle of a line, or be missing."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from chaosflow.core.result import Event
+from chaosflow.core.segments import Mark
+from chaosflow.core.slots import CellBatch
+from chaosflow.orchestrator.rundir import CELLS_FILE, PROBES_FILE
+
+
+@dataclass(slots=True)
+class Facts:
+    """facts.jsonl, as far as it goes."""
+
+    run: dict[str, Any] = field(default_factory=dict)
+    begin: dict[str, Any] = field(default_factory=dict)
+    """Empty: the load had not begun."""
+    marks: list[Mark] = field(default_factory=list)
+    faults: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The last that was known of each."""
+    limits: dict[int, tuple[float, float]] = field(default_factory=dict)
+    end: dict[str, Any] = field(default_factory=dict)
+    """Empty: nothing had asked the run to end."""
+    last_event_s: float = 0.0
+    events: list[Event] = field(default_factory=list)
+
+
+def read_facts(folder: Path) -> Facts:
+    """All facts and events of a run. What cannot be read is left out."""
+    facts = Facts()
+    for line in _lines(folder / "facts.jsonl"):
+        match line:
+            case {"what": "run" | "begin" | "end" as what, "data": dict(data)}:
+                setattr(facts, what, data)
+            case {"what": "mark", "data": list(wire)}:
+                facts.marks.append(Mark.from_wire(wire))
+            case {"what": "fault", "data": {"name": str(name)} as data}:
+                facts.faults[name] = data
+            case {"what": "limits", "data": dict(pairs)}:
+                facts.limits |= {int(i): (float(a), float(b)) for i, (a, b) in pairs.items()}
+    facts.events = [Event.model_validate(line) for line in _lines(folder / "events.jsonl")]
+    return facts
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    """The whole lines of a JSON Lines file."""
+    if not path.is_file():
+        return
+    for line in path.read_text(errors="replace").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return  # cut short by the kill
+
+
+def read_batches(folder: Path) -> Iterator[CellBatch]:
+    """The cells, batch by batch, as far as the file goes."""
+    for line in _gzip_lines(folder / CELLS_FILE):
+        try:
+            yield CellBatch.from_wire(orjson.loads(line))
+        except (ValueError, KeyError, TypeError):
+            return
+
+
+def read_probes(folder: Path) -> Iterator[tuple[float, str, float]]:
+    """(at_s, series, value) of every reading."""
+    for line in _gzip_lines(folder / PROBES_FILE):
+        at_s, _, rest = line.decode(errors="replace").partition(",")
+        series, _, value = rest.rpartition(",")
+        try:
+            yield float(at_s), series, float(value)
+        except ValueError:
+            continue  # the header, or half a line
+
+
+def _gzip_lines(path: Path) -> Iterator[bytes]:
+    """Whole lines of a gzip file that may end anywhere, or be damaged: what comes before that is read."""
+    if not path.is_file():
+        return
+    inflate, tail = zlib.decompressobj(31), b""
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 16):
+            try:
+                text = inflate.decompress(chunk)
+            except zlib.error:
+                return
+            *lines, tail = (tail + text).split(b"\n")
+            yield from lines

@@ -1,0 +1,43 @@
+"""The end of every run: its row in the history. Whatever goes wrong here is a note, never a failed run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from chaosflow.core.errors import ChaosflowError
+from chaosflow.core.result import RunResult
+from chaosflow.reports.history.entry import entry_of
+from chaosflow.reports.history.store import History
+
+
+def record_run(
+    result: RunResult, folder: Path, history: Path, session: str = "", owner: tuple[int, int] | None = None
+) -> str:
+    """Add a run to the history file; returns why it could not, in words, or an empty string. Never raises.
+
+    ``owner``: user and group the files are handed to, where root writes for somebody else.
+    """
+    return guarded(history, lambda: _add(result, folder, history, session), owner)
+
+
+def _add(result: RunResult, folder: Path, history: Path, session: str) -> None:
+    with History.open(history) as opened:
+        opened.add(entry_of(result, folder, session))
+
+
+def guarded(history: Path, work: Callable[[], None], owner: tuple[int, int] | None = None) -> str:
+    """Why ``work`` on the history failed, or an empty string."""
+    try:
+        work()
+        if owner is not None:
+            for path in (history, *history.parent.glob(f"{history.name}-*")):
+                os.chown(path, *owner)
+    except ChaosflowError as e:
+        return f"not in the history: {e}"
+    except OSError as e:
+        return f"not in the history: {history}: {e.strerror}"
+    except Exception as e:  # a bug here may not cost the run
+        return f"not in the history: {history}: {type(e).__name__}: {e}"
+    return ""
