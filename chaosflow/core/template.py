@@ -6,8 +6,8 @@ import json
 from urllib.parse import urlsplit
 
 _HEAD = """\
-# A ChaosFlow scenario. Check it with 'chaosflow validate FILE', look at the plan with
-# 'chaosflow run FILE --dry-run', carry it out with 'chaosflow run FILE'.
+# A ChaosFlow scenario. Check it with 'chaosflow validate FILE', see what it can decide with
+# 'chaosflow plan FILE' and what it would do with 'chaosflow run FILE --dry-run', then 'chaosflow run FILE'.
 version: 1
 name: my-first-scenario
 description: Does the streaming SLA hold under jitter and a freeze of four seconds?
@@ -91,6 +91,8 @@ sla:
     - e2e.p95 <= 8s
     - error_rate <= 5%
     - recovery <= 10s
+    # further: gap, tpot, itl (as ttft), stalls <= 0.1%, burstiness <= 10%, goodput >= 99%,
+    # completeness >= 99%, throughput.drift within 15%; health_truth <= 5s (with the probe health)
 """
 
 _URL_SLA = """
@@ -105,6 +107,8 @@ sla:
     - error_rate <= 5% during jitter
     - error_rate <= 10%                   # without 'during': the baseline, each fault, each recovery
     - recovery <= 20s
+    # further: gap, tpot, itl (as ttft), stalls <= 0.1%, burstiness <= 10%, goodput >= 99%,
+    # completeness >= 99%, throughput.drift within 15%; health_truth <= 5s (with the probe health)
 """
 
 _ABORT = """

@@ -27,6 +27,8 @@ PAIRS = ((14.4, 1 / 720, 12), (6.0, 1 / 120, 30), (1.0, 1 / 10, 60))
 """(factor, long window as part of the period, its least length in s); the short one is a twelfth of it."""
 SHORT_PART = 12
 CHANCE = 0.001
+MOST_ALARMS = 100
+"""Kept of each kind: a day just at its limit would have thousands."""
 BUDGET_KINDS = (Kind.REQUEST_QUANTILE, Kind.EVENT_QUANTILE, Kind.SHARE, Kind.EVENT_SHARE)
 
 
@@ -123,10 +125,12 @@ def _chance_at_most(n: Ints, k: Ints, p0: float) -> Floats:
 
 
 def _stretches(holds: Bools, value: Floats, n: Ints, first: int) -> tuple[Alarm, ...]:
-    """Runs of seconds in which a condition held."""
+    """Runs of seconds in which a condition held; of very many those with the highest peaks."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], holds, [False])).astype(np.int8)))
     found = []
     for begin, end in edges.reshape(-1, 2).tolist():
         place = begin + int(value[begin:end].argmax())
         found.append(Alarm(float(first + begin + 1), float(first + end), float(value[place]), int(n[place])))
-    return tuple(found)
+    if len(found) > MOST_ALARMS:
+        found = sorted(found, key=lambda a: -a.peak)[:MOST_ALARMS]
+    return tuple(sorted(found, key=lambda a: a.begin_s))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from typing import cast
 
@@ -24,19 +25,40 @@ async def first_readings(port: int, path: str, count: int = 1) -> list[Reading]:
         await readings.aclose()
 
 
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    path = (await reader.readline()).split()[1]
-    if path == b"/silent":
-        await asyncio.sleep(1.5)
-    status = {b"/health": b"200 OK", b"/empty": b"204 No Content"}.get(path, b"503 Service Unavailable")
-    writer.write(b"HTTP/1.1 " + status + b"\r\n\r\n")
-    writer.close()
+class Answering:
+    """A server whose answer depends on the path; no connection of it outlives the block."""
+
+    def __init__(self, greeting: bytes | None = None) -> None:
+        self._greeting = greeting
+        self._done: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> int:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await asyncio.gather(*self._done, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (task := asyncio.current_task()) is not None:
+            self._done.append(task)
+        try:
+            path = (await reader.readuntil(b"\r\n\r\n")).split()[1]
+            if path == b"/silent":
+                await reader.read()  # until the client gives up
+            status = {b"/health": b"200 OK", b"/empty": b"204 No Content"}.get(path, b"503 Busy")
+            writer.write(self._greeting or b"HTTP/1.1 " + status + b"\r\n\r\n")
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
 
 def asked(path: str, count: int = 1) -> list[Reading]:
     async def go() -> list[Reading]:
-        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-            return await first_readings(server.sockets[0].getsockname()[1], path, count)
+        async with Answering() as port:
+            return await first_readings(port, path, count)
 
     return asyncio.run(go())
 
@@ -56,10 +78,8 @@ def test_no_answer_is_an_answer_and_not_ready() -> None:
 
 def test_nobody_there_is_not_ready() -> None:
     async def go() -> list[Reading]:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        server.close()
-        await server.wait_closed()
+        async with Answering() as port:
+            pass
         return await first_readings(port, "/health")
 
     (reading,) = asyncio.run(go())
@@ -67,14 +87,8 @@ def test_nobody_there_is_not_ready() -> None:
 
 
 def test_an_answer_that_is_no_http_has_no_status() -> None:
-    async def rude(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
-        writer.close()
-
     async def go() -> int:
-        async with await asyncio.start_server(rude, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
+        async with Answering(b"SSH-2.0-OpenSSH\r\n\r\n") as port:
             return (await ask(Endpoint("127.0.0.1", port, "/health"), 1.0))[0]
 
     assert asyncio.run(go()) == 0

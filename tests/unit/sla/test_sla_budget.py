@@ -114,3 +114,11 @@ def test_two_faults_at_once_both_count() -> None:
     with_samples(made, 0, "a", 600, 6)
     with_samples(made, 0, "b", 600, 6)
     assert int(samples_of(made, 0).n.sum()) == 1200
+
+
+def test_of_very_many_alarms_the_worst_are_kept_in_order() -> None:
+    made = samples(10, {s: 10 if s % 6000 == 0 else 1 for s in range(0, 86_400, 60)}, 86_400)
+    alarms = sliding_of(made, P0, 5.0).alarms
+    assert len(alarms) == 100
+    assert [a.begin_s for a in alarms] == sorted(a.begin_s for a in alarms)
+    assert sum(a.peak > 0.1 for a in alarms) == 15
