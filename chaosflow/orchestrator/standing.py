@@ -130,7 +130,7 @@ class Standing:
         if isinstance(self.stage.target, IncludedEngine):
             self.stage.target.restarts = 0
         give_up_ns = self.clock.now_ns() + int(self.spec.ready_timeout * 1e9)
-        while not await self._answers():
+        while not (await self._answers() and self._known_alive()):
             if self.clock.now_ns() > give_up_ns:
                 self._on_broken(f"{self.handle.url} does not answer within {self.spec.ready_timeout:g} s")
                 self.require_sound()
@@ -141,6 +141,11 @@ class Standing:
             status, _ = await get(self.handle.url + "/models", api_key=self.spec.api_key)
             return status < 500
         return False
+
+    def _known_alive(self) -> bool:
+        """Whether whoever answers is whom the handle names: a restarted engine answers a moment sooner."""
+        processes = self.handle.processes
+        return not processes or any(ref.alive() for ref in processes)
 
     def require_sound(self) -> None:
         """Raise MeasurementError when part of the set-up is gone."""
