@@ -23,6 +23,7 @@ from pathlib import Path
 
 from chromium_clock import value_when_set
 
+from chaosflow.core.histogram import Histogram
 from chaosflow.core.result import (
     Event,
     FaultResult,
@@ -33,7 +34,7 @@ from chaosflow.core.result import (
     SegmentResult,
     WorstRequest,
 )
-from chaosflow.core.slots import CellBatch, CellStore, Count, Histogram
+from chaosflow.core.slots import CellBatch, CellStore, Count
 from chaosflow.orchestrator.series import SeriesBuilder
 from chaosflow.reports.writer import write_all
 

@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from chaosflow.core.grammar import parse_objective
+from chaosflow.core.histogram import Histogram
 from chaosflow.core.segments import Mark, MarkKind, SegmentMap
 from chaosflow.core.slo import State
-from chaosflow.core.slots import Blocks, Cell, CellBatch, CellStore, Count, Histogram
+from chaosflow.core.slots import Blocks, Cell, CellBatch, CellStore, Count
 from chaosflow.sla.evidence import Evidence, FaultFact
 from chaosflow.sla.exact import decide
 from chaosflow.sla.judge import judge

@@ -39,7 +39,8 @@ def sweep_table(result: SweepResult) -> Group:
         parts += [Text(), _points(result)]
     if result.stopped:
         parts += [Text(), Padding(Text(f"Stopped early: {result.stopped}", style="yellow"), (0, 0, 0, 2))]
-    parts += [Padding(Text(f"Simulated: {text}"), (0, 0, 0, 2)) for text in result.simulated]
+    simulated = [Padding(Text(f"Simulated: {text}"), (0, 0, 0, 2)) for text in result.simulated]
+    parts += [Text(), *simulated] if simulated else []
     return Group(*parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -63,6 +64,8 @@ def load_result(folder: Path) -> RunResult:
     """
     path = folder if folder.is_file() else folder / RESULT_FILE
     try:
+        if path.exists() and not path.is_file():  # a fifo would be waited for, and /dev/zero never ends
+            raise OSError(errno.EINVAL, "it is no regular file")
         raw = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise UsageError(
@@ -70,7 +73,7 @@ def load_result(folder: Path) -> RunResult:
             "there is no result here",
             "name a run's folder, such as runs/<id>; of a killed run, 'chaosflow report' makes one",
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(str(path), f"cannot be read: {_words(error)}", "run the scenario again") from error
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version != SCHEMA_VERSION:

@@ -8,12 +8,11 @@ import sys
 from typing import Annotated, NoReturn
 
 import typer
-from rich.text import Text
 
 import chaosflow
 from chaosflow.cli import history, machine, metering, planning, programs, results, running, sweeping, writing
 from chaosflow.cli.interrupt import leave_at_once
-from chaosflow.cli.shared import err, say
+from chaosflow.cli.shared import say, warn
 from chaosflow.core.errors import ChaosflowError, ExitCode
 from chaosflow.core.units import printable
 
@@ -24,25 +23,30 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Chaos engineering and SLA-resilience testing for LLM streaming services.",
 )
-app.command()(running.run)
-app.command()(sweeping.sweep)
-app.command()(planning.plan)
+app.command(short_help="Run a scenario, judge it, write the report.")(running.run)
+app.command(short_help="Find the value up to which a scenario holds.")(sweeping.sweep)
+app.command(short_help="Say beforehand what a run will be able to decide.")(planning.plan)
 app.command()(writing.validate)
 app.command()(writing.schema)
 app.command()(writing.init)
 app.command("list")(machine.list_)
-app.command()(machine.doctor)
-app.command()(machine.heal)
-app.command()(results.report)
-app.command()(results.records)
+app.command(short_help="Say what can work on this machine, and why not.")(machine.doctor)
+app.command(short_help="Undo what killed runs left on this machine.")(machine.heal)
+app.command(short_help="Show a verdict again, write its reports anew.")(results.report)
+app.command(short_help="Show which requests were slow, which failed.")(results.records)
 app.command()(history.history)
-app.command()(history.compare)
-app.command()(history.nightly)
-app.command()(metering.dashboards)
+app.command(short_help="Say whether run B is worse than run A.")(history.compare)
+app.command(short_help="Run a suite, compare with the nights before.")(history.nightly)
+app.command(short_help="Write a Grafana dashboard and Prometheus rules.")(metering.dashboards)
 
 _OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-for program in (programs.serve, programs.proxy, programs.vgpu, programs.worker):
-    app.command(context_settings=_OWN_OPTIONS, add_help_option=False)(program)
+for program, short in (
+    (programs.serve, "Serve the included engine alone."),
+    (programs.proxy, "Run the fault proxy alone."),
+    (programs.vgpu, "Run a Python tool on a virtual GPU."),
+    (programs.worker, "Join a run's load from another machine."),
+):
+    app.command(context_settings=_OWN_OPTIONS, add_help_option=False, short_help=short)(program)
 
 
 def _version(value: bool) -> None:
@@ -76,5 +80,5 @@ def main() -> NoReturn:
 
 
 def _fail(message: str, code: ExitCode) -> NoReturn:
-    err.print(Text.assemble(("error: ", "bold red"), printable(message)), soft_wrap=True)
+    warn("error", printable(message), "bold red")
     sys.exit(int(code))

@@ -22,7 +22,7 @@ from chaosflow.cli.metering import (
     MetricsPortOption,
     metering,
 )
-from chaosflow.cli.shared import HistoryOption, RunsDirOption, out, run_folder, say, warn
+from chaosflow.cli.shared import HistoryOption, RunsDirOption, out, run_folder, say, warn, wrapped
 from chaosflow.core.errors import ExitCode, UsageError
 from chaosflow.core.result import RunResult
 from chaosflow.core.units import parse_duration_s
@@ -112,7 +112,7 @@ def compare(
         sys.stdout.write("".join(line + "\n" for line in lines))
     else:
         out.print(tables.compare_table(found, everything))
-        say(_verdict_words(verdict, results))
+        say(wrapped(out, _verdict_words(verdict, results)))
     raise typer.Exit(int(_COMPARE_CODES[verdict]))
 
 
@@ -175,7 +175,7 @@ def _share(text: str) -> float:
 
 
 def nightly(
-    suite: Annotated[Path, typer.Argument(help="The suite: a YAML list of scenarios with overrides.")],
+    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="The suite: a YAML list of scenarios with overrides.")],
     no_run: Annotated[
         bool, typer.Option("--no-run", help="Run nothing: judge the newest night of the history.")
     ] = False,

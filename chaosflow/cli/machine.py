@@ -16,16 +16,19 @@ from chaosflow.orchestrator.heal import heal_all
 from chaosflow.orchestrator.prepare import hiding
 
 
-def list_(what: Annotated[str, typer.Argument(help="faults, probes or scenarios.")]) -> None:
+def list_(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="faults, probes or scenarios.")] = "",
+) -> None:
     """List what can be used: faults, probes or scenarios."""
     tables = {"faults": listing.faults, "probes": listing.probes, "scenarios": listing.scenarios}
     if what not in tables:
-        raise UsageError(f"list {what}", "there is no such list", f"one of: {', '.join(tables)}")
+        cause = "there is no such list" if what else "does not say what to list"
+        raise UsageError(f"list {what}".strip(), cause, f"one of: {', '.join(tables)}")
     out.print(tables[what]())
 
 
 def doctor(
-    scenario: Annotated[str, typer.Argument(help="Only what this scenario needs.")] = "",
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="Only what this scenario needs.")] = "",
     overrides: SetOption = None,
 ) -> None:
     """Say which faults and probes can work on this machine, and why the others cannot. Reads only."""
@@ -46,7 +49,7 @@ def heal() -> None:
     for undo in healed.undone:
         say(f"undone: {undo.kind} {undo.name} (run {undo.run_id})")
     for reason in healed.reasons:
-        warn("not undone", reason, "bold red")
+        warn("not undone", reason, "bold red", copied=True)
     if not healed.runs and not healed.reasons:
         say("nothing to undo")
     if healed.failed or healed.reasons:

@@ -131,8 +131,8 @@ def _legend(rows: Sequence[Outlook], alpha: float, assumed: Assumptions) -> list
         f"service that just keeps its objectives fails at most 5 runs in 100, {percent(alpha)} a test.",
         "yes: both to pass and to catch are planned. weak: it can pass, but a run may well end inconclusive. "
         "no: it cannot pass.",
-        f"Design effect assumed: {effects[0]:.3g}{gaps} samples count as one (1 for requests; for gaps the streams "
-        "under way). The verdict estimates it from the run; --design-effect sets it here."
+        f"Design effect assumed, so many samples count as one: {effects[0]:.3g}{gaps} (1 for requests; for gaps the "
+        "streams under way). The verdict estimates it from the run; --design-effect sets it here."
         if effects
         else "",
     ]

@@ -76,7 +76,7 @@ def show_end(ended: Ended) -> None:
     for note in ended.result.notes:
         warn("note", note)
     for command in ended.not_undone:
-        warn("NOT UNDONE, run by hand", command, "bold red")
+        warn("NOT UNDONE, run by hand", command, "bold red", copied=True)
     if ended.trouble:
         warn("error", f"no report was written: {ended.trouble}", "bold red")
     else:

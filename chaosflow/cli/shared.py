@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from chaosflow.core.errors import UsageError
@@ -15,7 +17,7 @@ from chaosflow.views import PatientConsole
 out, err = PatientConsole(), PatientConsole(stderr=True)
 
 ScenarioArgument = Annotated[
-    str, typer.Argument(help="A scenario file, or the bare name of a shipped scenario.")
+    str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the bare name of a shipped scenario.")
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -43,9 +45,28 @@ def load(source: str, overrides: list[str] | None, strict: bool) -> Prepared:
     return prepared
 
 
-def warn(kind: str, text: str, style: str = "yellow") -> None:
-    """``kind: text`` on stderr."""
-    err.print(Text.assemble((f"{kind}: ", style), text), soft_wrap=True)
+def warn(kind: str, text: str, style: str = "yellow", *, copied: bool = False) -> None:
+    """``kind: text`` on stderr, wrapped between words on a terminal; not what is to be ``copied``, a command."""
+    begin = f"{kind}: "
+    shown = text if copied else wrapped(err, text, len(begin))
+    err.print(Text.assemble((begin, style), shown), soft_wrap=True)
+
+
+def wrapped(console: Console, text: str, taken: int = 0) -> str:
+    """``text`` broken between words where the console is a terminal, ``taken`` columns into a line; else as it is.
+
+    A word longer than a line (a path, an address) stays whole, so that it can be copied.
+    """
+    if not console.is_terminal:
+        return text
+    first, *others = text.split("\n")
+    lines = [_filled(" " * taken + first, console.width)[taken:]]
+    return "\n".join(lines + [_filled(line, console.width) for line in others])
+
+
+def _filled(line: str, width: int) -> str:
+    wrapper = textwrap.TextWrapper(max(20, width), break_long_words=False, break_on_hyphens=False)
+    return wrapper.fill(line)
 
 
 def say(text: str) -> None:
@@ -59,5 +80,5 @@ def run_folder(run: Path, runs_dir: Path) -> Path:
         if folder.is_dir():
             return folder
     raise UsageError(
-        str(run), f"there is no such run, neither here nor below {runs_dir}", "name a run's folder or its id"
+        str(run), f"there is no such run, neither here nor below {runs_dir}", "name a run's folder or its id; chaosflow history lists them"
     )

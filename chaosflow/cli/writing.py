@@ -34,7 +34,7 @@ def schema(
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("scenario.yaml"),
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path("scenario.yaml"),
     url: Annotated[
         str, typer.Option(help="Your server, e.g. http://127.0.0.1:8000/v1; default: the included engine.")
     ] = "",

@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
-from chaosflow.core.slots import Histogram
+from chaosflow.core.histogram import Histogram
 from chaosflow.load.moments import NS_PER_S, CellSheet, Moment, SegmentIndex
 
 Ints = npt.NDArray[np.int64]

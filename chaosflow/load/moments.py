@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+from chaosflow.core.histogram import Histogram
 from chaosflow.core.segments import Mark, SegmentMap
-from chaosflow.core.slots import Cell, CellBatch, Count, Histogram
+from chaosflow.core.slots import Cell, CellBatch, Count
 
 ALL = "*"
 """The segment name under which counts stand once, whatever segments a request belongs to."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from chaosflow.core.sample import RequestRecord
-from chaosflow.core.slots import MOST_WORST, BadRequest
+from chaosflow.core.worst import MOST_WORST, BadRequest
 
 MOST_EVENTS = 400
 """Of one timeline; a longer one keeps what surrounds its longest gaps."""

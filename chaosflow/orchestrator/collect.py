@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from chaosflow.core.budget import Alarm, Budget
 from chaosflow.core.clock import NS_PER_S
+from chaosflow.core.histogram import Histogram
 from chaosflow.core.probe import Reading
 from chaosflow.core.result import (
     AlarmResult,
@@ -27,7 +28,8 @@ from chaosflow.core.result import (
 )
 from chaosflow.core.segments import SegmentMap, Span
 from chaosflow.core.slo import ObjectiveVerdict
-from chaosflow.core.slots import MOST_WORST, BadRequest, CellStore, Count, Histogram
+from chaosflow.core.slots import CellStore, Count
+from chaosflow.core.worst import MOST_WORST, BadRequest
 from chaosflow.orchestrator.injector import FaultRecord
 from chaosflow.sla.evidence import Recovery
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic import ValidationError
 
 from chaosflow.core.result import Event
 from chaosflow.core.segments import Mark
 from chaosflow.core.slots import CellBatch
 from chaosflow.orchestrator.rundir import CELLS_FILE, PROBES_FILE
+
+DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading data raises that is not what it should be."""
 
 
 @dataclass(slots=True)
@@ -38,17 +43,25 @@ def read_facts(folder: Path) -> Facts:
     """All facts and events of a run. What cannot be read is left out."""
     facts = Facts()
     for line in _lines(folder / "facts.jsonl"):
-        match line:
-            case {"what": "run" | "begin" | "end" as what, "data": dict(data)}:
-                setattr(facts, what, data)
-            case {"what": "mark", "data": list(wire)}:
-                facts.marks.append(Mark.from_wire(wire))
-            case {"what": "fault", "data": {"name": str(name)} as data}:
-                facts.faults[name] = data
-            case {"what": "limits", "data": dict(pairs)}:
-                facts.limits |= {int(i): (float(a), float(b)) for i, (a, b) in pairs.items()}
-    facts.events = [Event.model_validate(line) for line in _lines(folder / "events.jsonl")]
+        with suppress(*DAMAGE):
+            _take(facts, line)
+    for line in _lines(folder / "events.jsonl"):
+        with suppress(ValidationError):
+            facts.events.append(Event.model_validate(line))
     return facts
+
+
+def _take(facts: Facts, line: Any) -> None:
+    """One line of facts.jsonl. Raises one of DAMAGE, with nothing taken, where it is none of ours."""
+    match line:
+        case {"what": "run" | "begin" | "end" as what, "data": dict(data)}:
+            setattr(facts, what, data)
+        case {"what": "mark", "data": list(wire)}:
+            facts.marks.append(Mark.from_wire(wire))
+        case {"what": "fault", "data": {"name": str(name)} as data}:
+            facts.faults[name] = data
+        case {"what": "limits", "data": dict(pairs)}:
+            facts.limits |= {int(i): (float(a), float(b)) for i, (a, b) in pairs.items()}
 
 
 def _lines(path: Path) -> Iterator[Any]:
@@ -58,7 +71,7 @@ def _lines(path: Path) -> Iterator[Any]:
     for line in path.read_text(errors="replace").splitlines():
         try:
             yield json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return  # cut short by the kill
 
 
@@ -67,7 +80,7 @@ def read_batches(folder: Path) -> Iterator[CellBatch]:
     for line in _gzip_lines(folder / CELLS_FILE):
         try:
             yield CellBatch.from_wire(orjson.loads(line))
-        except (ValueError, KeyError, TypeError):
+        except DAMAGE:
             return
 
 

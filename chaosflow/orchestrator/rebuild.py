@@ -21,7 +21,7 @@ from chaosflow.core.result import RunResult
 from chaosflow.core.segments import MarkKind
 from chaosflow.orchestrator.catalogue import load_atoms
 from chaosflow.orchestrator.injector import FaultRecord
-from chaosflow.orchestrator.leftovers import Facts, read_batches, read_facts, read_probes
+from chaosflow.orchestrator.leftovers import DAMAGE, Facts, read_batches, read_facts, read_probes
 from chaosflow.orchestrator.measure import Measurement
 from chaosflow.orchestrator.probing import MAX_READINGS, thinned
 from chaosflow.orchestrator.recording import Summary, build_result
@@ -39,6 +39,12 @@ class Undone:
     pending: tuple[str, ...] = ()
     """Manual commands of what is still to be put back."""
 
+    def in_words(self) -> str:
+        """For a message that stands alone."""
+        if self.pending or not self.known:
+            return "its faults may still act: 'chaosflow heal' puts them back"
+        return "its faults are undone"
+
 
 def rebuild(folder: Path) -> RunResult:
     """The result of a killed run; writes nothing. ``write_all`` makes the reports of it.
@@ -50,7 +56,20 @@ def rebuild(folder: Path) -> RunResult:
         raise UsageError(
             str(folder), "holds no facts.jsonl of a run", "it was killed before it began: run it again"
         )
-    undone = _undone(str(facts.run["run_id"]))
+    undone = _undone(str(facts.run.get("run_id", folder.name)))
+    try:
+        return _rebuilt(facts, loaded, folder, undone)
+    except DAMAGE as e:
+        where = f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
+        raise UsageError(
+            str(folder),
+            f"what the run had written down is damaged ({where}), and no report can be made of it",
+            f"{undone.in_words()}; its requests: 'chaosflow records {folder}'",
+        ) from e
+
+
+def _rebuilt(facts: Facts, loaded: Loaded, folder: Path, undone: Undone) -> RunResult:
+    """Raises one of DAMAGE where a file holds what no run has written."""
     measure = Measurement(loaded.scenario, build_timeline(loaded.scenario, loaded.atoms))
     _replay(measure, facts, folder)
     records = [

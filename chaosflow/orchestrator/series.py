@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from chaosflow.core.histogram import Histogram, value_of_bucket_ns
 from chaosflow.core.result import HeatMap, Series
-from chaosflow.core.slots import CellStore, Count, Histogram, value_of_bucket_ns
+from chaosflow.core.slots import CellStore, Count
 from chaosflow.reports.downsample import downsample
 
 SLIDING_S = 10

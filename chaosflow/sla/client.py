@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from chaosflow.core.clock import NS_PER_S
-from chaosflow.core.slots import Histogram
+from chaosflow.core.histogram import Histogram
 from chaosflow.sla.evidence import Evidence
 from chaosflow.sla.spans import Seconds, seconds_of, span_of
 from chaosflow.sla.words import number, percent, seconds

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from chaosflow.core.histogram import Histogram
 from chaosflow.core.slo import Objective
-from chaosflow.core.slots import Histogram
 from chaosflow.sla.binomial import lower_rank, upper_rank
 
 _HISTOGRAM_ERROR = 0.005

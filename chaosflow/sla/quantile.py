@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from chaosflow.core.histogram import Histogram
 from chaosflow.core.slo import Objective, SegmentVerdict, State
-from chaosflow.core.slots import Blocks, Histogram
+from chaosflow.core.slots import Blocks
 from chaosflow.sla.binomial import lower_rank, upper_rank
 from chaosflow.sla.exact import Decision, decide
 from chaosflow.sla.spans import Seconds, tumbling

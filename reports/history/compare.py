@@ -18,7 +18,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from chaosflow.core.slots import Histogram
+from chaosflow.core.histogram import Histogram
 from chaosflow.reports.history.entry import Entry
 from chaosflow.reports.history.metrics import METRICS, Key, change, change_words, matters, shown
 from chaosflow.reports.history.ranks import (

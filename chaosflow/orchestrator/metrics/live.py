@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from chaosflow.core.clock import NS_PER_S
+from chaosflow.core.histogram import Histogram, value_of_bucket_ns
 from chaosflow.core.scenario import Scenario
 from chaosflow.core.segments import Mark, MarkKind
 from chaosflow.core.slo import Kind, Objective
-from chaosflow.core.slots import CellBatch, Count, Histogram, value_of_bucket_ns
+from chaosflow.core.slots import CellBatch, Count
 from chaosflow.orchestrator.metrics.snapshot import BOUNDS_S, Buckets, ObjectiveGauge, Snapshot
 from chaosflow.orchestrator.progress import Frame
 from chaosflow.orchestrator.timeline import Timeline

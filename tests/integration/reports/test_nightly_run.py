@@ -19,7 +19,8 @@ import orjson
 import pytest
 from nightly_rig import seed_history
 
-from chaosflow.core.slots import CellBatch, Histogram
+from chaosflow.core.histogram import Histogram
+from chaosflow.core.slots import CellBatch
 from chaosflow.reports.history.entry import entry_of
 from chaosflow.reports.history.record import record_run
 from chaosflow.reports.history.samples import CELLS_FILE

@@ -89,6 +89,7 @@ def test_pipes_and_devices_are_refused_instead_of_read_for_ever(tmp_path: Path) 
         b"\x00\xff",
         b"",
     ],
+    ids=["cut", "garbled", "only the magic", "utf-16", "binary", "empty"],
 )
 def test_a_broken_file_is_a_usage_error_whatever_is_broken(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "trace"
@@ -129,6 +130,7 @@ def test_a_bad_row_of_a_trace_is_named(row: str, said: str) -> None:
         '"' + "x" * 200_000,
         "9999-99-99 00:00:00,1,1",
     ],
+    ids=["negative", "no time", "a field short", "huge number", "open quote", "no such day"],
 )
 def test_a_bad_row_of_a_csv_trace_is_named(rows: str) -> None:
     with pytest.raises(UsageError):

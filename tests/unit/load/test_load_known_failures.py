@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from chaosflow.core.grammar import parse_objective
+from chaosflow.core.histogram import Histogram
 from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.core.segments import Mark, MarkKind
-from chaosflow.core.slots import CellStore, Histogram
+from chaosflow.core.slots import CellStore
 from chaosflow.core.tracefile import parse_trace
 from chaosflow.load.exchange import Exchange
 from chaosflow.load.fold import Folder

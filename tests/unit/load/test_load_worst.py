@@ -6,7 +6,8 @@ import random
 from array import array
 
 from chaosflow.core.sample import Outcome, RequestRecord
-from chaosflow.core.slots import CellBatch, CellStore, keep_worst
+from chaosflow.core.slots import CellBatch, CellStore
+from chaosflow.core.worst import keep_worst
 from chaosflow.load.worst import MOST_EVENTS, Worst, thinned
 
 _MS = 1_000_000

@@ -13,9 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from chaosflow.core.errors import UsageError
+from chaosflow.core.histogram import Histogram
 from chaosflow.core.segments import Mark, MarkKind
 from chaosflow.core.slo import State
-from chaosflow.core.slots import Cell, CellBatch, Count, Histogram
+from chaosflow.core.slots import Cell, CellBatch, Count
 from chaosflow.orchestrator.metrics.families import families
 from chaosflow.orchestrator.metrics.live import LiveMetrics
 from chaosflow.orchestrator.metrics.server import MetricsServer

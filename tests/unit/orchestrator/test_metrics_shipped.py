@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from chaosflow.core.errors import UsageError
-from chaosflow.core.slots import Cell, CellBatch, Histogram
+from chaosflow.core.histogram import Histogram
+from chaosflow.core.slots import Cell, CellBatch
 from chaosflow.orchestrator.metrics.families import families
 from chaosflow.orchestrator.metrics.live import LiveMetrics
 from chaosflow.orchestrator.metrics.snapshot import BOUNDS_S

@@ -6,7 +6,8 @@ import gzip
 from pathlib import Path
 
 from chaosflow.core.segments import Mark, MarkKind
-from chaosflow.core.slots import BadRequest, CellBatch
+from chaosflow.core.slots import CellBatch
+from chaosflow.core.worst import BadRequest
 from chaosflow.orchestrator.leftovers import read_batches, read_facts, read_probes
 from chaosflow.orchestrator.rundir import Redactor, RunDir
 from chaosflow.orchestrator.series import COLUMNS

@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from chaosflow.core.slots import CellBatch, CellStore, Count, Histogram
+from chaosflow.core.histogram import Histogram
+from chaosflow.core.slots import CellBatch, CellStore, Count
 from chaosflow.orchestrator import series as series_module
 from chaosflow.orchestrator.series import (
     COLUMNS,

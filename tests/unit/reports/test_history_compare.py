@@ -13,7 +13,8 @@ import pytest
 from sample_result import sample
 
 from chaosflow.core.errors import UsageError
-from chaosflow.core.slots import CellBatch, Count, Histogram
+from chaosflow.core.histogram import Histogram
+from chaosflow.core.slots import CellBatch, Count
 from chaosflow.reports.history.compare import Comparison, compare, overall, usual_differences
 from chaosflow.reports.history.entry import entry_of
 from chaosflow.reports.history.metrics import Value

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from chaosflow.core.grammar import parse_objective
+from chaosflow.core.histogram import Histogram
 from chaosflow.core.segments import Mark, MarkKind, SegmentMap
-from chaosflow.core.slots import Blocks, Cell, CellStore, Count, Histogram
+from chaosflow.core.slots import Blocks, Cell, CellStore, Count
 from chaosflow.sla.evidence import Evidence, FaultFact
 
 NS = 1_000_000_000
