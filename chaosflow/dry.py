@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaosflow import listing
+from chaosflow.core.fault import FaultAtom
 from chaosflow.core.loader import Loaded
 from chaosflow.core.probe import Probe
 from chaosflow.core.registry import Registry
@@ -37,31 +38,35 @@ def _timeline(loaded: Loaded, timeline: Timeline) -> Table:
         ("from", "right"),
         ("to", "right"),
         ("what", "left"),
-        ("mutation", "left"),
-        ("undone by", "left"),
+        ("mutation, and what undoes it", "left"),
     ):
-        table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        no_wrap = column in ("from", "to")
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=no_wrap)  # type: ignore[arg-type]
     zero = (
         timeline.baseline_s
     )  # faults count from the baseline's end, everything that is shown from its beginning
-    table.add_row(_s(-timeline.warmup_s), _s(0), "warm-up", "", "")
-    table.add_row(_s(0), _s(zero), "baseline", "", "")
+    table.add_row(_s(-timeline.warmup_s), _s(0), "warm-up", "")
+    table.add_row(_s(0), _s(zero), "baseline", "")
     for step in sorted(timeline.steps, key=lambda s: s.inject_s):
-        params = ", ".join(f"{k}={v}" for k, v in step.atom.model_dump(exclude_none=True).items())
         to_s = "" if step.revert_s is None else _s(zero + step.revert_s)
-        undo = "cannot be undone" if step.revert_s is None else step.atom.undone_by
-        table.add_row(
-            _s(zero + step.inject_s), to_s, f"fault {step.name}", f"{step.atom.kind} {params}".strip(), undo
-        )
+        undo = "cannot be undone" if step.revert_s is None else f"undone by: {step.atom.undone_by}"
+        mutation = f"{step.atom.kind} {_params(step.atom)}".strip()
+        table.add_row(_s(zero + step.inject_s), to_s, f"fault {step.name}", Text(f"{mutation}\n{undo}"))
         what = "recovery" if step.recovery_measured else f"recovery, not measured: {step.unmeasured_because}"
         table.add_row(
             _s(zero + step.recovery_begin_s),
             _s(zero + step.recovery_end_s),
             f"{what} from {step.name}",
             "",
-            "",
         )
     return table
+
+
+def _params(atom: FaultAtom) -> str:
+    """What was asked for, and the defaults that do something: not every 0, no and none of a kind with thirty."""
+    values = atom.model_dump(exclude_none=True)
+    told = {name: value for name, value in values.items() if value or name in atom.model_fields_set}
+    return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in told.items())
 
 
 def _s(seconds: float) -> str:

@@ -89,7 +89,7 @@ def proxy_capability(host: Host) -> Capability:
     """Whether the proxy is, or will be, in the path. Reads only."""
     if host.proxy is None and not host.planning:
         return Capability.no("no fault proxy is in the path between load and target")
-    return Capability.yes("fault proxy in the path from the first request on")
+    return Capability.yes("fault proxy in the path of every request")
 
 
 def waiting(stats: dict[str, Any]) -> Effect:

@@ -24,6 +24,8 @@ class HealthProbe(Probe):
 
     @classmethod
     def check(cls, host: Host) -> Capability:
+        if host.target.included:  # its port is not chosen yet
+            return Capability.yes(f"{host.target.health} of the included engine")
         return Capability.yes(str(_endpoint(host)))
 
     async def readings(self, clock: Clock) -> AsyncIterator[Reading]:

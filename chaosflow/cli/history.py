@@ -175,7 +175,9 @@ def _share(text: str) -> float:
 
 
 def nightly(
-    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="The suite: a YAML list of scenarios with overrides.")],
+    suite: Annotated[
+        Path, typer.Argument(metavar="SUITE", help="The suite: a YAML list of scenarios with overrides.")
+    ],
     no_run: Annotated[
         bool, typer.Option("--no-run", help="Run nothing: judge the newest night of the history.")
     ] = False,

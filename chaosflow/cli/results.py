@@ -41,7 +41,8 @@ def _result_of(folder: Path) -> RunResult:
 def records(
     run: RunArgument,
     where: Annotated[
-        list[str] | None, typer.Option(help="Condition, e.g. 'ttft > 200ms'. Repeatable.")
+        list[str] | None,
+        typer.Option(help=f"Condition, e.g. 'ttft > 200ms'. Repeatable. Fields: {', '.join(query.FIELDS)}."),
     ] = None,
     sort: Annotated[str, typer.Option(help="Field to sort by; -FIELD for descending.")] = "",
     limit: Annotated[int, typer.Option(min=0, help="Rows to show.")] = 20,
@@ -49,8 +50,16 @@ def records(
     runs_dir: RunsDirOption = Path("runs"),
 ) -> None:
     """Look into the raw records of a run: which requests were slow, which failed."""
-    rows = query.run_query(run_folder(run, runs_dir), where or [], sort=sort, limit=limit)
+    found = query.run_query(run_folder(run, runs_dir), where or [], sort=sort)
+    rows = found[:limit]
     if as_json:
         sys.stdout.write("".join(orjson.dumps(row).decode() + "\n" for row in rows))
     else:
-        out.print(query.table(rows), markup=False, highlight=False)
+        say(query.table(rows))
+        say(_how_many(len(rows), len(found)))
+
+
+def _how_many(shown: int, found: int) -> str:
+    if not found:
+        return "no such request"
+    return f"{found} request(s)" if shown == found else f"{shown} of {found} requests; --limit shows more"

@@ -29,8 +29,8 @@ from chaosflow.cli.shared import (
     say,
     warn,
 )
+from chaosflow.orchestrator.options import Ended, Options
 from chaosflow.orchestrator.prepare import hiding
-from chaosflow.orchestrator.run import Ended, Options
 from chaosflow.reports.terminal import verdict_table
 from chaosflow.views import LiveView, PlainView
 

@@ -80,5 +80,7 @@ def run_folder(run: Path, runs_dir: Path) -> Path:
         if folder.is_dir():
             return folder
     raise UsageError(
-        str(run), f"there is no such run, neither here nor below {runs_dir}", "name a run's folder or its id; chaosflow history lists them"
+        str(run),
+        f"there is no such run, neither here nor below {runs_dir}",
+        "name a run's folder or its id; chaosflow history lists them",
     )

@@ -23,9 +23,9 @@ from chaosflow.core.errors import ChaosflowError, ExitCode, UsageError
 from chaosflow.core.journal import state_dir
 from chaosflow.orchestrator.environment import fingerprint
 from chaosflow.orchestrator.metrics.live import LiveMetrics
+from chaosflow.orchestrator.options import Ended, Options
 from chaosflow.orchestrator.prepare import Prepared
 from chaosflow.orchestrator.progress import View
-from chaosflow.orchestrator.run import Ended, Options
 from chaosflow.orchestrator.stopping import Stop, Why
 from chaosflow.orchestrator.suite import LoadedSuite
 from chaosflow.reports.history.entry import Entry, entry_of

@@ -18,8 +18,9 @@ from chaosflow.gpu.specs import GPUS
 from chaosflow.orchestrator import plan as planning
 from chaosflow.orchestrator.catalogue import load_atoms, load_probes
 from chaosflow.orchestrator.guards import check_guards
+from chaosflow.orchestrator.options import Ended, Options
 from chaosflow.orchestrator.progress import View
-from chaosflow.orchestrator.run import Ended, Options, Run
+from chaosflow.orchestrator.run import Run
 from chaosflow.orchestrator.timeline import Timeline, build_timeline, conflicts
 
 

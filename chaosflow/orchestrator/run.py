@@ -7,9 +7,8 @@ import contextlib
 import gc
 import importlib
 import shutil
-from collections.abc import Coroutine, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Coroutine
+from dataclasses import asdict
 from typing import Any
 
 from chaosflow.core.clock import NS_PER_S, SystemClock, utc_after, utc_now
@@ -27,7 +26,7 @@ from chaosflow.orchestrator.conductor import Conductor
 from chaosflow.orchestrator.heal import heal_first
 from chaosflow.orchestrator.injector import Injector
 from chaosflow.orchestrator.measure import Measurement
-from chaosflow.orchestrator.metrics.live import LiveMetrics
+from chaosflow.orchestrator.options import Ended, Options
 from chaosflow.orchestrator.plan import Row, capability_table, planning_host, require_faults
 from chaosflow.orchestrator.probing import ProbeWatch
 from chaosflow.orchestrator.progress import View
@@ -41,36 +40,6 @@ from chaosflow.reports.history.store import HISTORY_FILE
 
 START_IN_NS = NS_PER_S // 5
 DRAIN_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the caller decides about a run, apart from the scenario."""
-
-    runs_dir: Path = Path("runs")
-    command: Sequence[str] = ()
-    metrics: LiveMetrics = field(default_factory=LiveMetrics)
-    """Told what the run does; may be served (metrics/server.py), and go on over several runs."""
-    stop: Stop | None = None
-    """Where the caller asks this run to end; None: the process's signals do."""
-    history: Path | None = None
-    """The history file; None = ``history.sqlite`` below ``runs_dir``."""
-    session: str = ""
-    """The nightly that the run is part of."""
-
-
-@dataclass(slots=True)
-class Ended:
-    """What a run leaves to its caller."""
-
-    result: RunResult
-    folder: Path
-    exit_code: ExitCode
-    reports: dict[str, str] = field(default_factory=dict)
-    not_undone: list[str] = field(default_factory=list)
-    """Manual commands, one for each fault that could not be undone."""
-    trouble: str = ""
-    """Why the reports could not be written."""
 
 
 class Run:

@@ -30,9 +30,9 @@ from chaosflow.core.sweepresult import (
     told,
 )
 from chaosflow.orchestrator.metrics.live import LiveMetrics
+from chaosflow.orchestrator.options import Ended, Options
 from chaosflow.orchestrator.prepare import Prepared
 from chaosflow.orchestrator.progress import View
-from chaosflow.orchestrator.run import Ended, Options
 from chaosflow.orchestrator.rundir import hand_over
 from chaosflow.orchestrator.sweep_plan import SweepPlan, Values
 from chaosflow.reports.history.store import HISTORY_FILE

@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chaosflow.orchestrator.watch import Wanted
 
+LOAD_KEYWORDS = (
+    "rate_per_s",
+    "prompt_tokens",
+    "output_tokens",
+    "load",
+    "warmup",
+    "window",
+    "seed",
+)
+
 
 def seconds(what: str, value: object) -> float:
     """Seconds of ``"10s"`` or of a number; raises UsageError."""
@@ -29,7 +39,6 @@ def wanted_of(
     from chaosflow.core.grammar import parse_objective
     from chaosflow.orchestrator.byhand import make_load, refuse_unknown
     from chaosflow.orchestrator.watch import Wanted
-    from chaosflow.pytest_plugin.marks import LOAD_KEYWORDS
 
     refuse_unknown("load", keywords, LOAD_KEYWORDS)
     if not objectives:

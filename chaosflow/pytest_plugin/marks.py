@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chaosflow.pytest_plugin.load import LOAD_KEYWORDS, wanted_of
 from chaosflow.pytest_plugin.options import Settings
 
 if TYPE_CHECKING:
@@ -25,15 +26,7 @@ LINES = (
     "judge them on the scenario too",
 )
 FIXTURES = frozenset({"chaos_target", "chaos_run", "fault", "slo_checker"})
-LOAD_KEYWORDS = (
-    "rate_per_s",
-    "prompt_tokens",
-    "output_tokens",
-    "load",
-    "warmup",
-    "window",
-    "seed",
-)
+
 _CHAOS_KEYWORDS = ("set", "expect")
 _EXPECTED = ("pass", "fail")
 
@@ -164,7 +157,6 @@ def problems_of(item: pytest.Item, settings: Settings) -> Iterator[str]:
 def _check_slo(slo: SloMark, *, with_scenario: bool) -> None:
     from chaosflow.core.errors import UsageError
     from chaosflow.core.grammar import parse_objective
-    from chaosflow.pytest_plugin.load import wanted_of
 
     for text in slo.objectives:
         try:

@@ -15,9 +15,9 @@ from chaosflow.pytest_plugin.options import Settings
 if TYPE_CHECKING:
     from chaosflow.core.result import RunResult
     from chaosflow.orchestrator.injector import FaultRecord
+    from chaosflow.orchestrator.options import Ended
     from chaosflow.orchestrator.prepare import Prepared
     from chaosflow.orchestrator.progress import Frame
-    from chaosflow.orchestrator.run import Ended
     from chaosflow.orchestrator.standing import Standing
     from chaosflow.orchestrator.watch import Wanted, Watch
 
@@ -165,7 +165,7 @@ class Rig:
     def run(self, prepared: Prepared, command: Sequence[str]) -> Ended:
         """Carry a scenario out. Raises ChaosflowError, or the interrupt that ended it; all is undone then."""
         from chaosflow.core.clock import SystemClock
-        from chaosflow.orchestrator.run import Options
+        from chaosflow.orchestrator.options import Options
         from chaosflow.orchestrator.stopping import Stop, Why
 
         stop = Stop(SystemClock())

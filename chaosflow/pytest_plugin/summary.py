@@ -18,6 +18,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     outcomes = list(_outcomes(terminalreporter))
     if not outcomes:
         return
+    terminalreporter.ensure_newline()  # else the first write_line below ends the line of its own state
     terminalreporter.section("chaosflow")
     for nodeid, outcome in outcomes:
         _show(terminalreporter, nodeid, outcome)
