@@ -66,7 +66,7 @@ def _params(atom: FaultAtom) -> str:
     """What was asked for, and the defaults that do something: not every 0, no and none of a kind with thirty."""
     values = atom.model_dump(exclude_none=True)
     told = {name: value for name, value in values.items() if value or name in atom.model_fields_set}
-    return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in told.items())
+    return ", ".join(f"{k}={v:.12g}" if isinstance(v, float) else f"{k}={v}" for k, v in told.items())
 
 
 def _s(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 import uvicorn
@@ -28,6 +30,9 @@ from chaosflow.gpu.state import VirtualGpuState
 
 DRAIN_S = 30
 BACKLOG = 4096
+ACCEPT_AT_ONCE = 64
+"""asyncio accepts as often as its backlog says before it looks at anything else, and does not stop where
+descriptors run out (EMFILE): 4,096 tracebacks in a row would hold up every stream for seconds."""
 SEND_BUFFER_BYTES = 64 << 10
 """Of each connection: without a bound the kernel takes 4 MB, 20,000 tokens, before a lag is felt."""
 _log = logging.getLogger("chaosflow.engine")
@@ -94,6 +99,7 @@ def serve(options: ServeOptions) -> int:
 async def _serve(
     options: ServeOptions, sockets: list[socket.socket], make_backend: Callable[[], SimBackend]
 ) -> int:
+    asyncio.get_running_loop().set_exception_handler(_accept_errors_in_short())
     backend = make_backend()
     if backend.kv_blocks < 64:
         backend.close()
@@ -109,7 +115,7 @@ async def _serve(
 
     server = _Server(_config(service), drain)
     stepping.add_done_callback(lambda task: _note_failure(task, service, server))
-    announcing = asyncio.create_task(_announce(server, options, sockets[0], limits.model))
+    announcing = asyncio.create_task(_announce(server, options, sockets, limits.model))
     try:
         await server.serve(sockets=sockets)
     finally:
@@ -119,6 +125,22 @@ async def _serve(
                 await task
         backend.close()
     return 130 if server.interrupted else 6 if service.failure else 0
+
+
+def _accept_errors_in_short() -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """An exception handler: a line a second where descriptors run out, asyncio's own for all else."""
+    said_at_s = -1.0
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal said_at_s
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)):
+            loop.default_exception_handler(context)
+        elif loop.time() - said_at_s >= 1:
+            said_at_s = loop.time()
+            _log.error("%s: %s", context.get("message"), error.strerror)
+
+    return handle
 
 
 def _note_failure(task: asyncio.Task[None], service: Service, server: uvicorn.Server) -> None:
@@ -139,17 +161,21 @@ def _config(service: Service) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=BACKLOG,
+        backlog=ACCEPT_AT_ONCE,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=DRAIN_S,
     )
 
 
-async def _announce(server: uvicorn.Server, options: ServeOptions, tcp: socket.socket, model: str) -> None:
+async def _announce(
+    server: uvicorn.Server, options: ServeOptions, sockets: list[socket.socket], model: str
+) -> None:
     while not server.started:
         await asyncio.sleep(0.002)
+    for listener in sockets:
+        listener.listen(BACKLOG)  # so many may wait in the kernel all the same
     host = f"[{options.host}]" if ":" in options.host else options.host
-    url = f"http://{host}:{tcp.getsockname()[1]}"
+    url = f"http://{host}:{sockets[0].getsockname()[1]}"
     sys.stdout.write(orjson.dumps({"listening": url, "pid": os.getpid(), "model": model}).decode() + "\n")
     sys.stdout.flush()
 

@@ -63,9 +63,8 @@ class EngineProbe(Probe):
             with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
                 page = thread.submit(lambda: asyncio.run(fetch(endpoint, _TIMEOUT_S))).result()
         except (OSError, TimeoutError) as e:
-            return Capability.no(
-                f"{endpoint} cannot be read ({e or 'no answer within 1 s'})", "llama.cpp needs --metrics"
-            )
+            why = str(e) or ("no answer within 1 s" if isinstance(e, TimeoutError) else type(e).__name__)
+            return Capability.no(f"{endpoint} cannot be read ({why})", "llama.cpp needs --metrics")
         if not list(_gauges(page, 0)):
             return Capability.no(f"{endpoint} has none of the metrics known here", "see docs/probes.md")
         return Capability.yes(str(endpoint))

@@ -72,7 +72,7 @@ def _prune(opened: History, age: str) -> tuple[int, float]:
     try:
         age_s = parse_duration_s(age)
     except ValueError as e:
-        raise UsageError(f"--prune {age}", str(e), "write for example --prune 180d") from e
+        raise UsageError(f"--prune {age}", "is not an age", "write for example --prune 180d") from e
     before = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - age_s))
     return opened.prune(before), age_s
 

@@ -130,7 +130,12 @@ def _legend(rows: Sequence[Outlook], alpha: float, assumed: Assumptions) -> list
         "pass, alarm: chance that the healthy one passes, fails. miss: chance that the broken one does not fail. A "
         f"service that just keeps its objectives fails at most 5 runs in 100, {percent(alpha)} a test.",
         "yes: both to pass and to catch are planned. weak: it can pass, but a run may well end inconclusive. "
-        "no: it cannot pass.",
+        "no: it cannot pass."
+        + (
+            " unknown: how many samples a closed loop brings depends on the target; compare a run's with what is needed."
+            if any(row.decidable == "unknown" for row in rows)
+            else ""
+        ),
         f"Design effect assumed, so many samples count as one: {effects[0]:.3g}{gaps} (1 for requests; for gaps the "
         "streams under way). The verdict estimates it from the run; --design-effect sets it here."
         if effects

@@ -24,8 +24,8 @@ def report(run: RunArgument, runs_dir: RunsDirOption = Path("runs")) -> None:
     """
     folder = run_folder(run, runs_dir)
     result = _result_of(folder)
+    out.print(verdict_table(result))  # first: it can be told where nothing can be written
     names = write_all(result, folder)
-    out.print(verdict_table(result))
     say(f"report: {folder / names['report']}")
     raise typer.Exit(result.exit_code)
 

@@ -18,7 +18,8 @@ from chaosflow.cli.metering import (
     metering,
 )
 from chaosflow.cli.shared import HistoryOption, RunsDirOption, ScenarioArgument, StrictOption, out, say, warn
-from chaosflow.core.errors import UsageError
+from chaosflow.core.errors import ExitCode, UsageError
+from chaosflow.core.slo import State
 from chaosflow.core.sweepresult import PointResult
 from chaosflow.core.units import format_duration
 from chaosflow.orchestrator.prepare import Prepared
@@ -86,9 +87,15 @@ def sweep(
         result = carried_out.run()
         leave_at_once()  # the sweep had handlers of its own
         out.print(sweep_table(result))
-        say(f"report: {carried_out.folder / HTML_FILE}")
+        for by_hand in carried_out.not_undone:
+            warn("NOT UNDONE, run by hand", by_hand, "bold red")
+        if carried_out.trouble:
+            warn("error", f"not all reports were written: {carried_out.trouble}", "bold red")
+        else:
+            say(f"report: {carried_out.folder / HTML_FILE}")
         metrics.linger()
-    raise typer.Exit(result.exit_code)
+    decided = result.exit_code in (ExitCode.PASS, *(state.exit_code for state in State))
+    raise typer.Exit(int(ExitCode.ERROR) if carried_out.trouble and decided else result.exit_code)
 
 
 def _estimate(plan: SweepPlan) -> str:

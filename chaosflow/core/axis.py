@@ -19,6 +19,8 @@ _RANGE = re.compile(
 _VALUE = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>[a-zA-Zµ%]*)")
 _OPEN, _CLOSE = "[{(", "]})"
 MAX_VALUES = 1000
+MAX_DIGITS = 15
+"""Of a number in a range, with sign and point: so that its steps stay exact."""
 BISECT_PARTS = 16
 """Into so many a range is divided for bisecting, where no resolution is given."""
 
@@ -65,6 +67,8 @@ def parse_axis(text: str, resolution: str = "", *, divide: bool = False) -> Axis
     if len(units) > 1:
         raise _wrong(text, f"mixes the units {' and '.join(sorted(units))}", "write all ends in one unit")
     unit = units.pop() if units else ""
+    if any(len(found[part] or "") > MAX_DIGITS for part in ("low", "high", "step")):
+        raise _wrong(text, f"has a number of more than {MAX_DIGITS} signs", "use a larger unit")
     low, high = Decimal(found["low"]), Decimal(found["high"])
     if low == high:
         raise _wrong(

@@ -79,11 +79,7 @@ def load_scenario(
     if document.data is None and document.problems:
         raise ScenarioError(document.problems)
     apply_overrides(document, overrides)
-    if not isinstance(document.data, dict):
-        document.report(
-            (), "a scenario is a mapping of keys", "begin with 'version: 1', 'target:', 'load:', 'sla:'"
-        )
-        raise ScenarioError(document.problems)
+    _require_scenario(document, path)
     secrets = substitute(document, env)
     _move_duration_sec(document, secrets)
     kinds = _resolve_types(document, atoms)
@@ -96,6 +92,18 @@ def load_scenario(
     if document.problems or scenario is None:
         raise ScenarioError([_hidden(p, secrets) for p in _in_order(document.problems)])
     return _loaded(scenario, params, path, text, document, secrets)
+
+
+def _require_scenario(document: Document, path: FilePath) -> None:
+    """Raises ScenarioError where the file is something else altogether: every further message would mislead."""
+    if not isinstance(document.data, dict):
+        document.report(
+            (), "a scenario is a mapping of keys", "begin with 'version: 1', 'target:', 'load:', 'sla:'"
+        )
+        raise ScenarioError(document.problems)
+    if "scenarios" in document.data and "target" not in document.data:
+        document.report((), "this is a suite, not a scenario", f"chaosflow nightly {path} runs it")
+        raise ScenarioError(document.problems)
 
 
 def _loaded(

@@ -17,7 +17,7 @@ from chaosflow.gpu.state import VirtualGpuState
 def main(argv: list[str] | None = None) -> int:
     """The exit code; with a command it does not return, the command takes this process over."""
     parser = argparse.ArgumentParser(
-        prog="python -m chaosflow.gpu",
+        prog="chaosflow vgpu",
         usage="%(prog)s STATE [--gpu GPU] [--reset-clock] [-- COMMAND ...]",
         description="One virtual GPU; with a command, run that Python tool so that it sees this GPU.",
     )

@@ -13,10 +13,13 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chaosflow.core.errors import CapabilityError
 from chaosflow.core.host import RUN_VARIABLE, ProcessRef
-from chaosflow.core.scenario import ProcessSpec
+
+if TYPE_CHECKING:  # helper processes look for targets too, and must be at work in no time
+    from chaosflow.core.scenario import ProcessSpec
 
 _EXEC_LOOKS = 20
 
@@ -262,17 +265,24 @@ def find(spec: ProcessSpec) -> tuple[tuple[ProcessRef, ...], str]:
 
     CapabilityError when there is none. Changes nothing.
     """
-    finders: dict[str, Callable[..., tuple[ProcessRef, ...]]] = {
-        "listen_port": by_listen_port,
-        "pid_file": by_pid_file,
-        "pid": by_pid,
-        "container": by_container,
-        "cgroup": by_cgroup,
-    }
-    for name, finder in finders.items():
+    for name in _FINDERS:
         if (value := getattr(spec, name)) is not None:
-            return finder(value), f"{name} {value}"
+            return find_by(name, value), f"{name} {value}"
     raise AssertionError("ProcessSpec holds exactly one selector")
+
+
+def find_by(selector: str, value: str | int) -> tuple[ProcessRef, ...]:
+    """As ``find``, by the name and the value of one field of ProcessSpec."""
+    return _FINDERS[selector](value)
+
+
+_FINDERS: dict[str, Callable[..., tuple[ProcessRef, ...]]] = {
+    "listen_port": by_listen_port,
+    "pid_file": by_pid_file,
+    "pid": by_pid,
+    "container": by_container,
+    "cgroup": by_cgroup,
+}
 
 
 def ourselves() -> set[int]:

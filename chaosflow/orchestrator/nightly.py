@@ -32,6 +32,7 @@ from chaosflow.reports.history.entry import Entry, entry_of
 from chaosflow.reports.history.judge import Policy, points_of, suspicious
 from chaosflow.reports.history.metrics import METRICS, shown
 from chaosflow.reports.history.night import Night, Tonight, conclude, split_series
+from chaosflow.reports.history.record import NOT_RECORDED
 from chaosflow.reports.history.report import NightlyReport
 from chaosflow.reports.history.store import HISTORY_FILE, History
 
@@ -142,6 +143,9 @@ class Nightly:
                 because,
                 _report_path(ended, self.runs_dir),
             )
+            for text in (*(n for n in ended.result.notes if n.startswith(NOT_RECORDED)), ended.trouble):
+                if text:
+                    self.tell(f"{tonight.name}: {text}")
             if ended.not_undone:
                 night.not_undone += ended.not_undone
             if self._ended_by is not None or night.not_undone:

@@ -60,6 +60,8 @@ class Suite(Model):
     def _sensible(self) -> Self:
         if self.min_effect <= 0:
             raise ValueError("min_effect: must be above 0")
+        if self.keep is not None and self.keep <= 0:
+            raise ValueError("keep: must be above 0, or every night forgets all before it")
         for note in self.annotations:
             if note.metric is not None:
                 _known_metric(note.metric)
@@ -100,14 +102,30 @@ def load_suite(path: FilePath) -> LoadedSuite:
     if not isinstance(document.data, dict):
         document.report((), "a suite is a mapping of keys", "begin with 'version: 1' and 'scenarios:'")
         raise ScenarioError(document.problems)
+    if "target" in document.data and "scenarios" not in document.data:
+        document.report(
+            (), "this is a scenario, not a suite", f"a suite lists it: 'scenarios: [{{run: {path.name}}}]'"
+        )
+        raise ScenarioError(document.problems)
     suite, whole = validate(document, (), Suite, Secrets())
     for issue in whole:
         document.report(issue.path, issue.message, issue.remedy)
     prepared, problems = _scenarios(document, path, suite.scenarios if suite else [])
+    if suite is not None and not problems:
+        _check_annotations(document, suite, [p.loaded.scenario.name for p in prepared])
     problems = sorted([*document.problems, *problems], key=lambda p: (p.line == 0, p.line, p.column))
     if problems or suite is None:
         raise ScenarioError(problems)
     return LoadedSuite(suite, path, tuple(prepared))
+
+
+def _check_annotations(document: Document, suite: Suite, names: Sequence[str]) -> None:
+    """A misspelt scenario would acknowledge nothing, and nobody would be told."""
+    for index, note in enumerate(suite.annotations):
+        if note.scenario is not None and note.scenario not in names:
+            hint = did_you_mean(note.scenario, names) or f"there are: {', '.join(names)}"
+            message = f"no scenario of this suite is named {note.scenario!r}"
+            document.report(("annotations", index, "scenario"), message, hint)
 
 
 def _scenarios(

@@ -56,6 +56,10 @@ class Sweep:
     metrics: LiveMetrics = field(default_factory=LiveMetrics)
     history: Path | None = None
     """The history file of its runs; None = that of ``runs_dir``, as for single runs."""
+    not_undone: list[str] = field(init=False, default_factory=list)
+    """Manual commands, one for each fault that could not be undone."""
+    trouble: str = field(init=False, default="")
+    """Why the sweep's own files, or a run's reports, could not be written."""
     folder: Path = field(init=False)
     result: SweepResult = field(init=False)
     _signal: int = field(init=False, default=0)
@@ -131,6 +135,9 @@ class Sweep:
             with self.view(prepared, values) as view:
                 ended = asyncio.run(prepared.execute(options, view))
         except ChaosflowError as e:
+            if e.exit_code is ExitCode.NOT_UNDONE:
+                self.not_undone.append(e.remedy)
+                self.result.stopped = "a fault could not be undone"
             if not self.result.points and not before:
                 with contextlib.suppress(OSError):
                     self.folder.rmdir()
@@ -146,6 +153,9 @@ class Sweep:
 
     def _note_end(self, ended: Ended) -> None:
         self.result.simulated = ended.result.simulated
+        self.not_undone += ended.not_undone
+        if ended.trouble:
+            self.trouble = ended.trouble
         if ended.exit_code is ExitCode.INTERRUPTED:
             self._signal = signal.SIGINT
         elif ended.exit_code is ExitCode.TERMINATED:
@@ -170,8 +180,13 @@ class Sweep:
         self._stopped()
         self.result.ended_utc, self.result.wall_s = utc_now(), round(time.monotonic() - self._began, 3)
         conclude(self.result, self._signal)
-        write_sweep(self.result, self.folder)
-        hand_over(self.folder)
+        try:
+            write_sweep(self.result, self.folder)
+            hand_over(self.folder)
+        except (
+            OSError
+        ) as e:  # a full disk may cost the page, not the runs to come or the code of a fault left behind
+            self.trouble = f"{self.folder}: {e.strerror}"
 
 
 def conclude(result: SweepResult, by_signal: int = 0) -> None:

@@ -105,6 +105,9 @@ def slo_of(item: pytest.Item) -> SloMark | None:
     keywords: dict[str, Any] = {}
     for mark in marks:  # the nearest first
         refuse_unknown("marker slo", mark.kwargs, LOAD_KEYWORDS)
+        for text in mark.args:
+            if not isinstance(text, str):
+                raise UsageError("marker slo", f"{text!r} is no text", "write 'ttft.p95 <= 200ms', in quotes")
         objectives.update(dict.fromkeys(mark.args))
         keywords = {**mark.kwargs, **keywords}
     if not objectives:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from chaosflow.orchestrator.watch import Wanted, Watch
 
 log = logging.getLogger("chaosflow")
+AGAIN_S = 2.0
+"""How long a user's server that was down when a test began is waited for by each later test."""
 
 
 class LogView:
@@ -43,6 +45,7 @@ class Rig:
         self.settings = settings
         self._looper = Looper()
         self._standing: Standing | None = None
+        self._was_down = False
         self._unwritten: list[Watch] = []
         self._names: set[str] = set()
         self.watch: Watch | None = None
@@ -54,10 +57,17 @@ class Rig:
         from chaosflow.orchestrator.standing import Standing
 
         if self._standing is None:
+            spec = self.settings.target()
+            brief = spec.model_copy(update={"ready_timeout": min(AGAIN_S, spec.ready_timeout)})
             made = Standing(
-                self.settings.target(), load_atoms(), self.settings.runs_dir, lambda t: log.info("%s", t)
+                brief if self._was_down else spec,
+                load_atoms(),
+                self.settings.runs_dir,
+                lambda t: log.info("%s", t),
             )
+            self._was_down = bool(spec.url)
             self._looper.call(made.up())
+            self._was_down, made.spec = False, spec
             self._standing = made
         return self._standing
 

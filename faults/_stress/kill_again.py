@@ -15,7 +15,6 @@ from typing import Any
 
 from chaosflow.core.errors import CapabilityError
 from chaosflow.core.host import ProcessRef
-from chaosflow.core.scenario import ProcessSpec
 from chaosflow.faults._stress.report import report
 from chaosflow.linux import procs
 
@@ -51,8 +50,9 @@ def _find(how: dict[str, Any]) -> tuple[ProcessRef, ...]:
     """The target's roots now, once it answers; empty while it is away."""
     if "control" in how:
         return _server_of(how["control"])
+    ((selector, value),) = how.items()
     try:
-        return procs.find(ProcessSpec(**how))[0]
+        return procs.find_by(selector, value)
     except CapabilityError:
         return ()
 

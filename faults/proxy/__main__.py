@@ -1,7 +1,7 @@
-"""``chaosflow proxy [--api HOST:PORT] [--control SOCKET] [--listen HOST:PORT --upstream HOST:PORT --name target]``.
+"""The fault proxy alone.
 
 The control API is Toxiproxy's: without --api and --control it listens on 127.0.0.1:8474, as Toxiproxy does.
-Prints one JSON line, ``{"listening": "127.0.0.1:40123", "api": "127.0.0.1:8474", "pid": 812}``, when it accepts connections.
+Prints one JSON line, {"listening": "127.0.0.1:40123", "api": "127.0.0.1:8474", "pid": 812}, when it accepts connections.
 Ends on SIGTERM or SIGINT; connections through it are then reset.
 """
 

@@ -123,7 +123,9 @@ def _scenario(
             )
             for e, because, path in zip(tonight.entries, tonight.because, tonight.reports, strict=True)
         ]  # fmt: skip
-    last = next((e for e in reversed(earlier) if e.counts and e.session), None)  # by hand or a sweep: no night
+    last = next(
+        (e for e in reversed(earlier) if e.counts and e.session), None
+    )  # by hand or a sweep: no night
     if tonight is not None and newest is not None and last is not None:
         same = any(e.series == newest.series for e in earlier if e.counts)
         report.new_series = [] if same else differences(last, newest)

@@ -11,6 +11,9 @@ from chaosflow.core.result import RunResult
 from chaosflow.reports.history.entry import entry_of
 from chaosflow.reports.history.store import History
 
+NOT_RECORDED = "not in the history"
+"""How the note of a run begins that could not be recorded."""
+
 
 def record_run(
     result: RunResult, folder: Path, history: Path, session: str = "", owner: tuple[int, int] | None = None
@@ -35,9 +38,9 @@ def guarded(history: Path, work: Callable[[], None], owner: tuple[int, int] | No
             for path in (history, *history.parent.glob(f"{history.name}-*")):
                 os.chown(path, *owner)
     except ChaosflowError as e:
-        return f"not in the history: {e}"
+        return f"{NOT_RECORDED}: {e}"
     except OSError as e:
-        return f"not in the history: {history}: {e.strerror}"
+        return f"{NOT_RECORDED}: {history}: {e.strerror}"
     except Exception as e:  # a bug here may not cost the run
-        return f"not in the history: {history}: {type(e).__name__}: {e}"
+        return f"{NOT_RECORDED}: {history}: {type(e).__name__}: {e}"
     return ""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from chaosflow.core.errors import UsageError
 from chaosflow.reports.history.entry import Entry
@@ -83,6 +83,7 @@ class History:
         with _in_words(path):
             db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
             try:
+                _refuse_foreign(db, path)
                 _patiently(lambda: db.execute("PRAGMA journal_mode=WAL").fetchone())
                 db.execute("PRAGMA synchronous=NORMAL")
                 db.execute("PRAGMA foreign_keys=ON")
@@ -98,11 +99,15 @@ class History:
         if not path.is_file():
             raise UsageError(
                 f"history {path}",
-                "there is none yet",
+                "is no regular file" if path.exists() else "there is none yet",
                 "every 'chaosflow run' adds to it; --history names another",
             )
         if _writable(path):
-            return cls.open(path)
+            try:
+                return cls.open(path)
+            except UsageError as e:  # a full disk can still be read from
+                if not isinstance(e.__cause__, sqlite3.OperationalError) or "locked" in str(e):
+                    raise
         with _in_words(path):
             try:
                 return cls(path, _connect_reading(path, "mode=ro"))
@@ -165,12 +170,7 @@ class History:
         with _in_words(self.path):
             rows = self._db.execute(f"SELECT id, {_COLUMNS} FROM run {tail}", arguments).fetchall()
             values = self._values([row[0] for row in rows])
-        found = []
-        for number, *row in rows:
-            entry = dict(zip(_COLUMNS.split(", "), row, strict=True))
-            entry |= {name: json.loads(entry[name]) for name in ("fingerprint", "setup")}
-            found.append(Entry(**entry | {"aborted": bool(entry["aborted"])}, values=values.get(number, {})))
-        return found
+            return [_entry(row, values.get(number, {})) for number, *row in rows]
 
     def _values(self, numbers: Sequence[int]) -> dict[int, dict[Key, Value]]:
         found: dict[int, dict[Key, Value]] = {}
@@ -179,7 +179,8 @@ class History:
             marks = ",".join("?" * len(part))
             query = f"SELECT run, segment, name, value, n FROM metric WHERE run IN ({marks})"
             for run, segment, name, value, n in self._db.execute(query, part):
-                found.setdefault(run, {})[segment, name] = Value(value, n)
+                with _row_in_words(f"metric {name!r} of row {run}"):
+                    found.setdefault(run, {})[segment, name] = Value(float(value), int(n))
         return found
 
     def _relative(self, folder: str) -> str:
@@ -187,6 +188,27 @@ class History:
             return ""
         top, path = self.path.parent.resolve(), Path(folder).resolve()
         return str(path.relative_to(top)) if path.is_relative_to(top) else str(path)
+
+
+def _entry(row: Sequence[Any], values: dict[Key, Value]) -> Entry:
+    """One row of the table ``run``. Raises DatabaseError where somebody else wrote into it."""
+    columns = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    with _row_in_words(f"run {columns['run_id']!r}"):
+        columns |= {name: dict(json.loads(columns[name])) for name in ("fingerprint", "setup")}
+        columns["wall_s"], columns["aborted"] = float(columns["wall_s"]), bool(columns["aborted"])
+        columns["exit_code"], columns["seed"] = int(columns["exit_code"]), int(columns["seed"])
+        for name in ("run_id", "name", "state", "reason", "started_utc", "folder", "session"):
+            if not isinstance(columns[name], str):
+                raise TypeError(f"{name} is no text")
+        return Entry(**columns, values=values)
+
+
+@contextmanager
+def _row_in_words(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as e:
+        raise sqlite3.DatabaseError(f"malformed: {what}: {e}") from e
 
 
 def _writable(path: Path) -> bool:
@@ -211,13 +233,26 @@ def _connect_reading(path: Path, how: str) -> sqlite3.Connection:
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if version > len(MIGRATIONS):
+    if not 0 <= version <= len(MIGRATIONS):
         raise UsageError(
             f"history {path}",
             f"has schema version {version}, this ChaosFlow knows up to {len(MIGRATIONS)}",
             "use the newer ChaosFlow that made it, or another file with --history",
         )
     return version
+
+
+def _refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
+    """Raise UsageError where the file is no history this ChaosFlow may write to. Changes nothing."""
+    if _version(db, path):
+        return
+    # in one statement: another process may be making the tables, together with their version
+    query = "SELECT (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"
+    version, tables = db.execute(query).fetchone()
+    if version == 0 and tables:
+        raise UsageError(
+            f"history {path}", "is a database of something else", "choose another file with --history"
+        )
 
 
 def _migrate(db: sqlite3.Connection, path: Path) -> None:

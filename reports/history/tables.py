@@ -28,6 +28,8 @@ COMPARE_STATES = {
     "none": ("·", "dim"),
 }
 _UNITS = {"share": "%"}
+_WHOLE = 40
+"""A run's id up to this many characters stays in one line of the history."""
 _SERIES_STYLES = {"regression": "red", "acknowledged": "yellow", "improved": "green"}
 
 
@@ -44,6 +46,10 @@ def history_table(entries: Sequence[Entry]) -> RenderableType:
     """Run (which begins with its time), state and the key metrics. Fits 80 columns."""
     labels = [f"{METRICS[m].label}, {_UNITS.get(METRICS[m].unit, METRICS[m].unit)}" for m in KEY_METRICS]
     table = _table("run", "state", *labels, right=labels)
+    longest = max((len(entry.run_id) for entry in entries), default=0)
+    table.columns[0].no_wrap = (
+        longest <= _WHOLE
+    )  # an id is there to be copied; figures may take two lines instead
     for entry in entries:
         spans = (_span(entry, metric) for metric in KEY_METRICS)
         table.add_row(Text(entry.run_id, overflow="fold"), state_text(entry.state), *spans)

@@ -12,21 +12,23 @@ import time
 
 
 def main(delay_s: float, command: list[str]) -> None:
-    """Its child gets the same signal, and is waited for. Gives up never."""
+    """At its own end its child gets SIGTERM, and is waited for. Gives up never."""
     child: subprocess.Popen[bytes] | None = None
 
     def stop(*_: object) -> None:
-        if child is not None:
-            child.terminate()
-            child.wait()
-        sys.exit(0)
+        sys.exit(0)  # not child.wait() here: the wait that this interrupts holds its lock
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    while True:
-        child = subprocess.Popen(command)
-        child.wait()
-        time.sleep(delay_s)
+    try:
+        while True:
+            child = subprocess.Popen(command)
+            child.wait()
+            time.sleep(delay_s)
+    finally:
+        if child is not None:
+            child.terminate()
+            child.wait()
 
 
 if __name__ == "__main__":

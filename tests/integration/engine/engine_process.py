@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from typing import Any
+from typing import IO, Any
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ def events(body: str) -> list[Any]:
 
 
 @contextmanager
-def running_engine(*arguments: str) -> Iterator[RunningEngine]:
-    """Start one, wait until it listens, stop it at the end."""
+def running_engine(*arguments: str, errors: IO[bytes] | None = None) -> Iterator[RunningEngine]:
+    """Start one, wait until it listens, stop it at the end. ``errors`` gets its log."""
     command = [sys.executable, "-m", "chaosflow.engine", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
     assert process.stdout is not None
     try:
         hello = json.loads(process.stdout.readline())

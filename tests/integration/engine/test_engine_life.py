@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import statistics
 import time
 from itertools import pairwise
@@ -183,11 +184,16 @@ def test_the_engine_probe_reads_over_the_control_socket_and_stops_when_cancelled
     }
 
 
+@pytest.mark.slow
 def test_the_probe_says_why_it_cannot_read_a_users_server() -> None:
     target = TargetHandle(False, "http://127.0.0.1:9/v1")
     capability = EngineProbe.check(Host("run", target))
     assert not capability.ok
-    assert "http://127.0.0.1:9/metrics cannot be read" in capability.reason
+    assert "http://127.0.0.1:9/metrics cannot be read (" in capability.reason
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        port = mute.getsockname()[1]
+        reason = EngineProbe.check(Host("run", TargetHandle(False, f"http://127.0.0.1:{port}/v1"))).reason
+    assert reason == f"http://127.0.0.1:{port}/metrics cannot be read (no answer within 1 s)"
 
 
 def test_gpu_clock_before_the_engine_runs_and_where_it_cannot_work(tmp_path: Path) -> None:

@@ -65,6 +65,12 @@ def test_every_mistake_is_named_with_its_line_at_once(suite: Suite) -> None:
         @pytest.mark.chaos("ok.yaml")
         @pytest.mark.slo("ttft.p95 <= 200ms", rate_per_s=3)
         def test_two_loads(): ...
+
+        @pytest.mark.slo(3)
+        def test_number(): ...
+
+        @pytest.mark.slo(["ttft.p95 <= 200ms"])
+        def test_list(): ...
         """,
     )
     done = suite.run()
@@ -84,6 +90,8 @@ def test_every_mistake_is_named_with_its_line_at_once(suite: Suite) -> None:
         "tests/test_worse.py:25: marker chaos: expect='maybe'",
         "tests/test_worse.py:28: fixture chaos_run: there is no scenario",
         "tests/test_worse.py:31: ",
+        "tests/test_worse.py:34: marker slo: 3 is no text",
+        "tests/test_worse.py:37: marker slo: ['ttft.p95 <= 200ms'] is no text",
     ):
         assert expected in done.text, f"{expected!r} not in\n{done.text}"
     assert done.text.count("unknown metric 'tft'") == 1  # once, not once for each parameter

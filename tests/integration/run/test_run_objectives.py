@@ -70,6 +70,10 @@ def test_plan_says_what_is_missing_and_a_missing_probe_is_named(place: Place) ->
     assert "299" in place.chaosflow("plan", str(place.write(plain)), "--json").stdout
     assert max(len(line) for line in shown.stdout.splitlines()) <= 80
     assert "freeze" in shown.stdout
+    assert "closed loop" not in shown.stdout
+    closed = scenario(name="closed", load={"arrival": {"kind": "closed", "users": 2}})
+    told = " ".join(place.chaosflow("plan", str(place.write(closed))).stdout.split())
+    assert "unknown: how many samples a closed loop" in told
     refused = place.chaosflow("plan", str(place.write(plain)), "--broken", "0.5")
     assert refused.returncode == 2
     blind = scenario(name="blind", sla={"objectives": ["health_truth <= 5s"]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -75,6 +76,13 @@ def test_lists_show_what_there_is(what: str) -> None:
 
 
 @pytest.mark.slow
+def test_list_alone_says_what_it_could_list() -> None:
+    done = chaosflow("list")
+    assert done.returncode == 2
+    assert "one of: faults, probes, scenarios" in done.stderr
+
+
+@pytest.mark.slow
 def test_a_dry_run_shows_timeline_and_undo_and_makes_no_folder(tmp_path: Path) -> None:
     done = chaosflow("run", "quickstart", "--dry-run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -98,8 +106,25 @@ def test_a_fault_that_cannot_work_stops_everything_before_it_begins(tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_a_dry_run_tells_what_acts_and_not_every_default(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "target: {engine: {backend: sim}}\nload: {arrival: {kind: constant, rate_per_s: 1}}\n"
+        "faults: [{name: line, type: net.netem, duration: 1s, params: {delay_ms: 40, loss_percent: 0}}]\n"
+        "sla: {objectives: ['error_rate <= 1%']}\n"
+    )
+    told = " ".join(chaosflow("run", str(path), "--dry-run").stdout.split())
+    assert "delay_ms=40" in told
+    assert "loss_percent=0," in told, "asked for, so it is told"
+    assert "exclude_ports" not in told
+    assert "undone by: " in told
+
+
+@pytest.mark.slow
 def test_help_and_version_work_without_side_effects() -> None:
-    assert "run" in chaosflow("--help").stdout
+    told = chaosflow("--help").stdout
+    assert "run" in told
+    assert "..." not in told.partition("Commands:")[2], "every command's line fits 80 columns"
     assert chaosflow("--version").stdout.startswith("chaosflow 0.")
 
 
@@ -116,3 +141,33 @@ def test_records_of_a_folder_without_any_are_named(tmp_path: Path) -> None:
     done = chaosflow("records", str(tmp_path))
     assert done.returncode == 2
     assert "holds no records" in done.stderr
+
+
+def records_run(folder: Path) -> Path:
+    """A run of three requests, as a load worker writes it."""
+    (folder / "records").mkdir(parents=True)
+    lines = [
+        {
+            "j": j, "sched_us": j * 1000, "fire_us": j * 1000, "end_us": 9000, "event_us": [5000, 8000], "tokens": 2,
+            "tokens_by_usage": True, "status": 200, "outcome": "ok", "finish_reason": "stop", "error": "", "user_stamps": 0,
+        }
+        for j in range(3)
+    ]  # fmt: skip
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / "records" / "records-0.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "last"),
+    [
+        (["--limit", "2"], "2 of 3 requests; --limit shows more"),
+        ([], "3 request(s)"),
+        (["--where", "ttft > 9s"], "no such request"),
+    ],
+)
+def test_records_say_how_many_there_are(tmp_path: Path, options: list[str], last: str) -> None:
+    done = chaosflow("records", str(records_run(tmp_path / "run")), *options)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == last

@@ -18,3 +18,4 @@ def test_doctor_has_an_answer_for_every_kind() -> None:
     missing = [a.kind for a in load_atoms() if a.kind not in words]
     missing += [p.name for p in load_probes() if p.name not in words]
     assert not missing, done.stdout
+    assert ":80/" not in done.stdout, "a port that nobody named"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaosflow.core.errors import ScenarioError
+from chaosflow.orchestrator.prepare import prepare
 from chaosflow.orchestrator.suite import load_suite
 
 SCENARIO = """\
@@ -78,3 +79,15 @@ def test_one_name_twice_would_be_one_history(folder: Path) -> None:
 )
 def test_what_is_no_suite_is_refused(folder: Path, text: str) -> None:
     assert problems(folder, text)
+
+
+def test_suite_and_scenario_taken_for_each_other_are_told_apart(folder: Path) -> None:
+    """Seven unknown keys did not say that the wrong kind of file was named."""
+    (told,) = problems(folder, SCENARIO)
+    assert "this is a scenario, not a suite" in told
+    assert "scenarios: [{run: suite.yaml}]" in told
+    (folder / "suite.yaml").write_text("version: 1\nscenarios:\n  - run: small.yaml\n")
+    with pytest.raises(
+        ScenarioError, match=r"this is a suite, not a scenario; chaosflow nightly .*suite\.yaml"
+    ):
+        prepare(str(folder / "suite.yaml"), [])

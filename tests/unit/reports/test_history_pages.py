@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from datetime import date, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from random import Random
 
@@ -19,7 +21,7 @@ from chaosflow.reports.history.night import Night, Tonight, conclude
 from chaosflow.reports.history.nightly_page import render_nightly
 from chaosflow.reports.history.nightly_text import junit, markdown, write_nightly
 from chaosflow.reports.history.report import Annotation, NightlyReport
-from chaosflow.reports.history.tables import nightly_table
+from chaosflow.reports.history.tables import history_table, nightly_table
 
 EVIL = "</script><img src=x onerror=alert(1)> | `x` \x00"
 FIRST = datetime(2026, 9, 1, 2)
@@ -124,6 +126,17 @@ def test_a_new_machine_begins_a_new_series_and_says_so(tmp_path: Path) -> None:
         assert "cpu: A, then B" in text
 
 
+def test_runs_by_hand_or_of_a_sweep_are_no_series_that_ends(tmp_path: Path) -> None:
+    """The first nightly said that a new series began, because a sweep had run the scenario with other values."""
+    by_hand = [replace(e, session="") for e in entries("chat", 3, LEVELS)]
+    found = night(tmp_path, chat=by_hand)
+    (run,) = entries("chat", 1, LEVELS, cpu="B")
+    made = Tonight("chat")
+    made.add(run, "", "")
+    found.tonight = [made]
+    assert conclude(found).scenarios[0].new_series == []
+
+
 def test_nothing_to_judge_is_no_pass(tmp_path: Path) -> None:
     """keptn 2277: no objective, yet "pass"."""
     assert conclude(night(tmp_path, chat=[])).exit_code == 3
@@ -170,3 +183,19 @@ def test_terminal_fits_80_columns(tmp_path: Path) -> None:
     assert "✗ REGRESSION" in text
     assert "chat, jitter: TTFT P95" in text
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+
+
+def test_the_history_keeps_a_runs_id_in_one_line() -> None:
+    """An id over two lines cannot be copied into the next command."""
+    run_id = "20261129-231113-quickstart-6f08"
+    values = {
+        (segment, metric): Value(1234.5, 500)
+        for segment in ("baseline", "jitter")
+        for metric in ("ttft_p95_ms", "e2e_p95_ms", "error_share")
+    }
+    entry = replace(entries("chat", 1, LEVELS)[0], run_id=run_id, state="inconclusive", values=values)
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(history_table([entry]))
+    lines = console.export_text().splitlines()
+    assert any(line.startswith(run_id) for line in lines)
+    assert max(map(len, lines)) <= 80
