@@ -29,6 +29,7 @@ _LONGEST_FIRST = (
 """Parts of paths whose tests mostly wait: begun first, they pass beside the others."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One worker takes a whole file, and of the contract tests a whole family; the longest begin first."""
 

@@ -17,7 +17,7 @@ from target_process import TargetProcess
 from target_run import FinishedRun, assert_left_alone
 from tiny_model import make_tiny_model
 
-pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.guest, pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(420)]
 
 CLOCK = "the wall clock jumped"
 NAMES = ["long-line", "bursts", "narrow", "loss-too"]

@@ -16,22 +16,34 @@ from chaosflow.faults._net.abilities import abilities
 
 ROOT = Path(__file__).parents[3]
 VM_RUN = ROOT / "tests" / "vm" / "vm-run"
-SELECTION = [
+ATOMS = [
+    "-m",
+    "not full",
     "-k",
     "guest or net.",
     "tests/guest",
     "tests/contract",
     "tests/integration/net/test_net_steps.py",
 ]
+SCENARIOS = ["-m", "full", "tests/guest"]
 
 
 pytestmark = [*needs_root, pytest.mark.slow, pytest.mark.timeout(1600)]
 
 
 def test_the_netem_suite_on_a_kernel_that_has_netem() -> None:
+    _run(ATOMS)
+
+
+@pytest.mark.full
+def test_whole_scenarios_on_a_kernel_that_has_netem() -> None:
+    _run(SCENARIOS)
+
+
+def _run(selection: list[str]) -> None:
     if os.environ.get("VM_RUN"):
         pytest.skip("this is the guest")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *SELECTION]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *selection]
     if not abilities().netem:
         _set_up()
         command = [sys.executable, str(VM_RUN), "--timeout", "1500", "--", *command]
