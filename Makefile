@@ -25,7 +25,7 @@ demo: $(BASE)
 	$(BIN)/chaosflow run quickstart
 
 test: $(FULL) system-packages
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not guest and not vllm and not full and not soak" $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -m "not guest and not vllm and not full and not soak" $(ARGS)
 
 test-full: $(FULL) system-packages
 	$(PYTEST) -m "not soak" $(ARGS)

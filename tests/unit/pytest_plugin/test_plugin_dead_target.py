@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -26,10 +28,16 @@ class Impatient(Settings):
         return Settings.target(self).model_copy(update={"ready_timeout": 4.0})
 
 
-def test_a_server_that_was_down_is_not_waited_for_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CHAOSFLOW_STATE_DIR", str(tmp_path / "s"))
+@pytest.fixture
+def state_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Short, since sockets lie below it."""
+    with tempfile.TemporaryDirectory(prefix="cfp-") as folder:
+        monkeypatch.setenv("CHAOSFLOW_STATE_DIR", folder)
+        yield
+
+
+@pytest.mark.usefixtures("state_dir")
+def test_a_server_that_was_down_is_not_waited_for_again(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     options = {"--chaos-url": f"http://127.0.0.1:{port}/v1"}
