@@ -6,7 +6,7 @@ FULL := .venv/.installed-full
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST ?= $(BIN)/python -m pytest
 ARGS ?=
-WORKERS ?= 4
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-full test-guest check bench bench-long system-packages

@@ -35,7 +35,8 @@ def _many(where: Space) -> None:
 
 def _until_sent_again(where: Space) -> None:
     for _ in range(20):
-        round_trips_ms(where, count=3)
+        with contextlib.suppress(TimeoutError):  # six losses in a row: sent again often enough
+            round_trips_ms(where, count=3)
 
 
 NET_RIGS: dict[str, Callable[[], contextlib.AbstractContextManager[Rig]]] = {

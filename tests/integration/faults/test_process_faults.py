@@ -66,7 +66,8 @@ def test_children_born_while_it_stops_are_stopped_too() -> None:
     with started(sys.executable, "-c", busy, size=20) as process:
         undo = _paused(ProcessPause(), process)
         first = _states(process)
-        assert set(first) == {"T"}
+        # D: a parent in vfork waits, uninterruptibly, for its child, which is stopped
+        assert {"T"} <= set(first) <= {"T", "D"}
         assert len(_states(process)) == len(first)
         asyncio.run(ProcessPause.revert(undo))
         assert state(process.pid) != "T"
