@@ -52,7 +52,8 @@ def test_against_llamacpp(name: str, llamacpp: TargetProcess, tmp_path: Path) ->
         "load.arrival.rate_per_s": 10,
     }
     run, left = _run(name, changes, tmp_path)
-    _check(run, left)
+    # a server that computes on the CPU may lose it to four neighbours: while they act, and until it caught up
+    _check(run, left, may_break=("cpu", "memory") if name == "noisy-neighbour" else ())
     assert run.result.simulated == []
     if name != "crash-loop":
         assert_left_alone(llamacpp)
@@ -66,12 +67,17 @@ def _run(name: str, changes: dict[str, Any], folder: Path) -> tuple[FinishedRun,
     return run_shipped(name, changes, folder, timeout_s=200)
 
 
-def _check(run: FinishedRun, left: list[str]) -> None:
-    """All faults confirmed and undone, nothing left; the verdict is pass, as no limit is tight."""
+def _check(run: FinishedRun, left: list[str], may_break: tuple[str, ...] = ()) -> None:
+    """All faults confirmed and undone, nothing left; the verdict is pass, as no limit is tight.
+
+    Objectives may be broken where faults of ``may_break`` act and in their recovery, and nowhere else.
+    """
     assert not left, left
     for fault in run.result.faults:
         assert fault.confirmed, f"{fault.name}: {fault.evidence} {fault.error}\n{run.explain()}"
         assert fault.reverted == fault.reversible, run.explain()
     if run.exit_code == 4 and "the client was late" in run.result.reason:
         pytest.skip(f"this machine has too much else to do: {run.result.reason}")
-    assert run.exit_code == 0, run.explain()
+    broken = {v.segment for o in run.result.objectives for v in o.segments if v.state == "fail"}
+    assert broken <= {f + part for f in may_break for part in ("", ".recovery")}, run.explain()
+    assert run.exit_code == 0 or (may_break and run.exit_code in (1, 3)), run.explain()
