@@ -16,6 +16,9 @@ from chaosflow.core.columns import Ints, Numbers, Table
 from chaosflow.core.histogram import Histogram
 from chaosflow.core.worst import BadRequest, keep_worst
 
+CELLS_FILE = "cells.jsonl.gz"
+"""Below a run's folder: its batches, one a line."""
+
 
 @dataclass(slots=True)
 class Cell:

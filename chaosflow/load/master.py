@@ -295,7 +295,7 @@ class Master:
         self._write(orjson.dumps(message) + b"\n")
 
     def _write(self, line: bytes) -> None:
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError):  # nobody to tell: ``_listen`` ends this process
             self._link.sendall(line)
 
 

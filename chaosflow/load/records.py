@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from chaosflow.core.gziplines import gzip_lines
 from chaosflow.core.sample import RequestRecord
 
 _MAX_BUFFERED_BYTES = 32 << 20
@@ -108,9 +109,4 @@ def to_json(record: RequestRecord, t0_ns: int) -> dict[str, Any]:
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a records file, as far as it goes: one cut short by a crash ends early, without error."""
-    inflate = zlib.decompressobj(31)
-    tail = b""
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 16):
-            *lines, tail = (tail + inflate.decompress(chunk)).split(b"\n")
-            yield from map(orjson.loads, lines)
+    yield from map(orjson.loads, gzip_lines(path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,10 +12,11 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from chaosflow.core.gziplines import gzip_lines
 from chaosflow.core.result import Event
 from chaosflow.core.segments import Mark
-from chaosflow.core.slots import CellBatch
-from chaosflow.orchestrator.rundir import CELLS_FILE, PROBES_FILE
+from chaosflow.core.slots import CELLS_FILE, CellBatch
+from chaosflow.orchestrator.rundir import PROBES_FILE
 
 DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What reading data raises that is not what it should be."""
@@ -77,7 +77,7 @@ def _lines(path: Path) -> Iterator[Any]:
 
 def read_batches(folder: Path) -> Iterator[CellBatch]:
     """The cells, batch by batch, as far as the file goes."""
-    for line in _gzip_lines(folder / CELLS_FILE):
+    for line in _lines_of(folder / CELLS_FILE):
         try:
             yield CellBatch.from_wire(orjson.loads(line))
         except DAMAGE:
@@ -86,7 +86,7 @@ def read_batches(folder: Path) -> Iterator[CellBatch]:
 
 def read_probes(folder: Path) -> Iterator[tuple[float, str, float]]:
     """(at_s, series, value) of every reading."""
-    for line in _gzip_lines(folder / PROBES_FILE):
+    for line in _lines_of(folder / PROBES_FILE):
         at_s, _, rest = line.decode(errors="replace").partition(",")
         series, _, value = rest.rpartition(",")
         try:
@@ -95,16 +95,6 @@ def read_probes(folder: Path) -> Iterator[tuple[float, str, float]]:
             continue  # the header, or half a line
 
 
-def _gzip_lines(path: Path) -> Iterator[bytes]:
-    """Whole lines of a gzip file that may end anywhere, or be damaged: what comes before that is read."""
-    if not path.is_file():
-        return
-    inflate, tail = zlib.decompressobj(31), b""
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 16):
-            try:
-                text = inflate.decompress(chunk)
-            except zlib.error:
-                return
-            *lines, tail = (tail + text).split(b"\n")
-            yield from lines
+def _lines_of(path: Path) -> Iterator[bytes]:
+    if path.is_file():
+        yield from gzip_lines(path)

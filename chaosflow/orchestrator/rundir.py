@@ -20,10 +20,10 @@ from typing import Any
 import orjson
 
 from chaosflow.core.errors import UsageError
-from chaosflow.core.slots import CellBatch
+from chaosflow.core.slots import CELLS_FILE, CellBatch
 from chaosflow.orchestrator.series import Row, csv_header, csv_line
 
-CELLS_FILE, SERIES_FILE, PROBES_FILE = "cells.jsonl.gz", "series.csv.gz", "probes.csv.gz"
+SERIES_FILE, PROBES_FILE = "series.csv.gz", "probes.csv.gz"
 MIN_SECRET_LENGTH = 6
 """A shorter secret is redacted in its own field only: it would tear holes into every text."""
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import cache
 from itertools import groupby
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from chaosflow.core.units import format_duration
 from chaosflow.reports import words
@@ -15,6 +12,7 @@ from chaosflow.reports.history.judge import BASELINE_NIGHTS, LEAST_NIGHTS
 from chaosflow.reports.history.metrics import METRICS, change_words, shown
 from chaosflow.reports.history.report import NightlyReport, SeriesReport
 from chaosflow.reports.history.trend import spark, trend
+from chaosflow.reports.page import render_page
 
 _HEADLINES = {
     "pass": "No regression",
@@ -33,7 +31,8 @@ def render_nightly(report: NightlyReport) -> str:
     changed = [s for s in report.series if s.state in ("regression", "acknowledged", "improved")]
     names = [s.name for s in report.scenarios]
     ordered = sorted(report.series, key=lambda s: names.index(s.scenario))
-    page: str = _template().render(
+    return render_page(
+        "nightly.html.j2",
         r=report,
         marks=words.STATE_MARKS,
         headline=headline(report),
@@ -49,10 +48,8 @@ def render_nightly(report: NightlyReport) -> str:
         change_of=change_of,
         p_words=p_words,
         rules=rules(report),
-        utc=lambda stamp: stamp.split(".")[0].rstrip("Z").replace("T", " ") + " UTC",
         clip=lambda text: text if len(text) <= _CLIP_CHARS else text[: _CLIP_CHARS - 1] + "…",
     )
-    return page
 
 
 def headline(report: NightlyReport) -> str:
@@ -120,15 +117,3 @@ def _seconds(report: NightlyReport) -> float:
         datetime.fromisoformat(t.replace("Z", "+00:00")) for t in (report.started_utc, report.ended_utc)
     )
     return (end - begin).total_seconds()
-
-
-@cache
-def _template() -> Any:
-    environment = Environment(
-        loader=PackageLoader("chaosflow.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("nightly.html.j2")

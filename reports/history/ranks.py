@@ -51,7 +51,7 @@ def design_effect(values: NDArray[np.float64], blocks: NDArray[np.int64]) -> flo
     """How much more the mean of ``values`` varies than if samples were independent; at least 1.
 
     ``blocks`` has shape (blocks, buckets), in order of time: requests of one second share its fate, and
-    neighbouring seconds each other's (Bartlett's weight of one lag, as in the verdicts).
+    neighbouring seconds each other's (Bartlett's weight of one lag; a verdict's design effect looks further).
     """
     totals = blocks.sum(axis=0)
     n = int(totals.sum())

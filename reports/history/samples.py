@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,9 +12,9 @@ import orjson
 from numpy.typing import NDArray
 
 from chaosflow.core.errors import UsageError
-from chaosflow.core.slots import CellBatch
+from chaosflow.core.gziplines import gzip_lines
+from chaosflow.core.slots import CELLS_FILE, CellBatch
 
-CELLS_FILE = "cells.jsonl.gz"
 FAILED = 1 << 30
 """The bucket of a failed request: above every time that was measured (fast errors are no good times)."""
 
@@ -46,16 +44,17 @@ def load_samples(folder: Path) -> dict[str, SegmentSamples]:
     found: dict[str, SegmentSamples] = defaultdict(SegmentSamples)
     for batch in _batches(path):
         _take(batch, found)
+    if not found:
+        raise UsageError(str(path), "holds no cells that can be read", "run the scenario again")
     return dict(found)
 
 
 def _batches(path: Path) -> Iterator[CellBatch]:
     try:
-        with gzip.open(path) as file:
-            for line in file:
-                yield CellBatch.from_wire(orjson.loads(line))
-    except (EOFError, zlib.error, orjson.JSONDecodeError):
-        return  # cut short: the run was killed
+        for line in gzip_lines(path):
+            yield CellBatch.from_wire(orjson.loads(line))
+    except orjson.JSONDecodeError:
+        return  # damaged from here on
     except (OSError, KeyError, TypeError, ValueError) as e:
         raise UsageError(str(path), f"cannot be read ({e})", "run the scenario again") from e
 
