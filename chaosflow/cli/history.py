@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -22,13 +20,11 @@ from chaosflow.cli.metering import (
     MetricsPortOption,
     metering,
 )
-from chaosflow.cli.shared import HistoryOption, RunsDirOption, out, run_folder, say, warn, wrapped
+from chaosflow.cli.shared import HistoryOption, RunsDirOption, out, run_folder, say, view_of, warn, wrapped
 from chaosflow.core.errors import ExitCode, UsageError
 from chaosflow.core.result import RunResult
 from chaosflow.core.units import parse_duration_s
 from chaosflow.orchestrator.nightly import Nightly
-from chaosflow.orchestrator.prepare import Prepared
-from chaosflow.orchestrator.progress import View
 from chaosflow.orchestrator.rundir import hand_over
 from chaosflow.orchestrator.suite import load_suite
 from chaosflow.reports.history import tables
@@ -39,7 +35,6 @@ from chaosflow.reports.history.nightly_text import write_nightly
 from chaosflow.reports.history.samples import load_samples
 from chaosflow.reports.history.store import HISTORY_FILE, History
 from chaosflow.reports.writer import load_result
-from chaosflow.views import LiveView, PlainView
 
 _COMPARE_CODES = {"worse": ExitCode.FAIL, "undecided": ExitCode.INCONCLUSIVE, "none": ExitCode.PASS}
 
@@ -195,7 +190,7 @@ def nightly(
             warn("warning", f"{prepared.loaded.scenario.name}: {warning}")
     with metering(metrics_port, metrics_address, metrics_linger) as metrics:
         command = ["chaosflow", *sys.argv[1:]]
-        view = partial(_view, plain)
+        view = partial(view_of, plain=plain)
         night = Nightly(loaded, runs_dir, view, say, history, command, metrics=metrics.live)
         report = night.judge_only() if no_run else night.run()
         leave_at_once()
@@ -206,11 +201,3 @@ def nightly(
         say(f"report: {written['page']}")
         metrics.linger()
     raise typer.Exit(report.exit_code)
-
-
-@contextmanager
-def _view(plain: bool, prepared: Prepared) -> Iterator[View]:
-    live = out.is_terminal and not plain
-    name, total_s = prepared.loaded.scenario.name, prepared.timeline.total_s
-    with LiveView(out, name, total_s) if live else PlainView(out) as view:
-        yield view

@@ -27,12 +27,12 @@ from chaosflow.cli.shared import (
     load,
     out,
     say,
+    view_of,
     warn,
 )
 from chaosflow.orchestrator.options import Ended, Options
 from chaosflow.orchestrator.prepare import hiding
 from chaosflow.reports.terminal import verdict_table
-from chaosflow.views import LiveView, PlainView
 
 
 def run(
@@ -51,14 +51,13 @@ def run(
 ) -> None:
     """Run a scenario: start, load, inject, watch, undo, judge, report."""
     prepared = load(scenario, overrides, strict)
-    loaded, timeline = prepared.loaded, prepared.timeline
+    loaded = prepared.loaded
     if dry_run:
         with hiding(loaded):
-            dry.show(out, loaded, timeline, prepared.probes)
+            dry.show(out, loaded, prepared.timeline, prepared.probes)
         return
     command = [loaded.hide(word) for word in ["chaosflow", *sys.argv[1:]]]
-    live = out.is_terminal and not plain
-    view = LiveView(out, loaded.scenario.name, timeline.total_s) if live else PlainView(out)
+    view = view_of(prepared, plain)
     with metering(metrics_port, metrics_address, metrics_linger) as metrics:
         with view:
             ended = asyncio.run(

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from chaosflow.core.errors import UsageError
 from chaosflow.orchestrator.prepare import Prepared, prepare, require_no_warnings
-from chaosflow.views import PatientConsole
+from chaosflow.views import LiveView, PatientConsole, PlainView
 
 out, err = PatientConsole(), PatientConsole(stderr=True)
 
@@ -67,6 +67,13 @@ def wrapped(console: Console, text: str, taken: int = 0) -> str:
 def _filled(line: str, width: int) -> str:
     wrapper = textwrap.TextWrapper(max(20, width), break_long_words=False, break_on_hyphens=False)
     return wrapper.fill(line)
+
+
+def view_of(prepared: Prepared, plain: bool, title: str = "") -> LiveView | PlainView:
+    """What a person sees of one run; ``title`` stands in place of the scenario's name."""
+    if out.is_terminal and not plain:
+        return LiveView(out, title or prepared.loaded.scenario.name, prepared.timeline.total_s)
+    return PlainView(out)
 
 
 def say(text: str) -> None:

@@ -17,7 +17,16 @@ from chaosflow.cli.metering import (
     MetricsPortOption,
     metering,
 )
-from chaosflow.cli.shared import HistoryOption, RunsDirOption, ScenarioArgument, StrictOption, out, say, warn
+from chaosflow.cli.shared import (
+    HistoryOption,
+    RunsDirOption,
+    ScenarioArgument,
+    StrictOption,
+    out,
+    say,
+    view_of,
+    warn,
+)
 from chaosflow.core.errors import ExitCode, UsageError
 from chaosflow.core.slo import State
 from chaosflow.core.sweepresult import PointResult
@@ -29,7 +38,7 @@ from chaosflow.orchestrator.sweep_plan import SweepPlan, Values, plan_sweep
 from chaosflow.reports.sweep_page import HTML_FILE
 from chaosflow.reports.sweep_table import sweep_table
 from chaosflow.reports.words import STATE_MARKS
-from chaosflow.views import LiveView, PlainView
+from chaosflow.views import PlainView
 
 
 def sweep(
@@ -79,7 +88,7 @@ def sweep(
         for values in plan.points:
             say(f"  {_named(plan, values)}")
         return
-    view = _Views(plan, live=out.is_terminal and not plain)
+    view = _Views(plan, plain)
     hide = next(iter(plan.points.values())).loaded.hide
     with metering(metrics_port, metrics_address, metrics_linger) as metrics:
         command = [hide(word) for word in ["chaosflow", *sys.argv[1:]]]
@@ -112,8 +121,8 @@ def _named(plan: SweepPlan, values: Values) -> str:
 class _Views:
     """The view of each run, with its values and its number in the title."""
 
-    def __init__(self, plan: SweepPlan, live: bool) -> None:
-        self._plan, self._live, self._number = plan, live, 0
+    def __init__(self, plan: SweepPlan, plain: bool) -> None:
+        self._plan, self._plain, self._number = plan, plain, 0
 
     def __call__(self, prepared: Prepared, values: Values) -> AbstractContextManager[View]:
         self._number += 1
@@ -121,10 +130,10 @@ class _Views:
         title = loaded.hide(
             f"{_named(self._plan, values)} (run {self._number} of {most}{self._plan.most_points})"
         )
-        if self._live:
-            return LiveView(out, f"{loaded.scenario.name} · {title}", prepared.timeline.total_s)
-        say(f"sweep: {title}")
-        return PlainView(out)
+        view = view_of(prepared, self._plain, f"{loaded.scenario.name} · {title}")
+        if isinstance(view, PlainView):
+            say(f"sweep: {title}")
+        return view
 
     def tell(self, point: PointResult) -> None:
         """One line that stays on the screen after each run."""

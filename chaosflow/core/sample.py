@@ -75,10 +75,6 @@ class RequestRecord:
     """Something beside plain text came (tool calls): there may be more events than tokens."""
 
     @property
-    def first_ns(self) -> int | None:
-        return self.event_ns[0] if self.event_ns else None
-
-    @property
     def ttft_ns(self) -> int | None:
         return self.event_ns[0] - self.sched_ns if self.event_ns else None
 

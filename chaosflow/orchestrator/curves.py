@@ -9,8 +9,7 @@ from chaosflow.core.clock import NS_PER_S
 from chaosflow.core.result import RecoveryCurve
 from chaosflow.orchestrator.injector import FaultRecord
 from chaosflow.sla.evidence import Evidence, Recovery
-from chaosflow.sla.recovery import Bucket, Normal, buckets, normal_of
-from chaosflow.sla.spans import seconds_of, span_of
+from chaosflow.sla.recovery import Bucket, Normal, buckets, normal_in
 
 BEFORE_S = 10.0
 MOST_POINTS = 120
@@ -22,8 +21,7 @@ def recovery_curves(
     evidence: Evidence, records: Sequence[FaultRecord], recoveries: Mapping[str, Recovery]
 ) -> dict[str, RecoveryCurve]:
     """By fault name. Nothing for a fault whose recovery was not watched, or without a baseline."""
-    baseline = seconds_of(span_of(evidence.segments, "baseline"), evidence.t0_ns, evidence.ended_ns)
-    normal = normal_of(evidence.store, baseline)
+    normal = normal_in(evidence)
     if normal is None:
         return {}
     watched = [

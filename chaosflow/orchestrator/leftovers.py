@@ -33,9 +33,6 @@ class Facts:
     faults: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The last that was known of each."""
     limits: dict[int, tuple[float, float]] = field(default_factory=dict)
-    end: dict[str, Any] = field(default_factory=dict)
-    """Empty: nothing had asked the run to end."""
-    last_event_s: float = 0.0
     events: list[Event] = field(default_factory=list)
 
 
@@ -54,7 +51,7 @@ def read_facts(folder: Path) -> Facts:
 def _take(facts: Facts, line: Any) -> None:
     """One line of facts.jsonl. Raises one of DAMAGE, with nothing taken, where it is none of ours."""
     match line:
-        case {"what": "run" | "begin" | "end" as what, "data": dict(data)}:
+        case {"what": "run" | "begin" as what, "data": dict(data)}:
             setattr(facts, what, data)
         case {"what": "mark", "data": list(wire)}:
             facts.marks.append(Mark.from_wire(wire))

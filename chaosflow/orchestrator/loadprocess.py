@@ -13,12 +13,17 @@ from typing import Any
 
 import orjson
 
+from chaosflow.core.clock import NS_PER_S
 from chaosflow.core.errors import ChaosflowError
 from chaosflow.core.loadlink import API_KEY_VARIABLE, LoadOrder
 from chaosflow.core.segments import Mark
 from chaosflow.core.slots import CellBatch
 from chaosflow.orchestrator.children import MEASURING_NICE, Child, Place, start_child
 
+START_IN_NS = NS_PER_S // 5
+"""So long after it is told to, the load begins: every worker has heard by then."""
+DRAIN_S = 5.0
+"""So long may requests that are under way at the end go on."""
 _LINE_BYTES = 64 << 20
 _SILENT_S = 5.0
 """Every worker sends a batch a second; nothing at all for so long: the load hangs."""

@@ -25,6 +25,7 @@ from chaosflow.orchestrator.claims import claims_of
 from chaosflow.orchestrator.conductor import Conductor
 from chaosflow.orchestrator.heal import heal_first
 from chaosflow.orchestrator.injector import Injector
+from chaosflow.orchestrator.loadprocess import DRAIN_S, START_IN_NS
 from chaosflow.orchestrator.measure import Measurement
 from chaosflow.orchestrator.options import Ended, Options
 from chaosflow.orchestrator.plan import Row, capability_table, planning_host, require_faults
@@ -37,9 +38,6 @@ from chaosflow.orchestrator.stopping import End, Stop, Stopped, Why
 from chaosflow.orchestrator.timeline import Timeline
 from chaosflow.reports.history.record import record_run
 from chaosflow.reports.history.store import HISTORY_FILE
-
-START_IN_NS = NS_PER_S // 5
-DRAIN_S = 5.0
 
 
 class Run:
@@ -245,8 +243,6 @@ class Run:
 
     async def _undo(self, stage: Stage) -> None:
         """Faults first, newest first; then the load's last samples; then everything that was started."""
-        if (end := self._stop.end) is not None:
-            self._dir.fact("end", {"why": end.why.name, "text": end.text})
         if self._injector is not None:
             await self._injector.revert_all()
         self._measure.end(self._clock.now_ns())

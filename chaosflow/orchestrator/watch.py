@@ -18,14 +18,13 @@ from chaosflow.core.segments import Mark, MarkKind
 from chaosflow.core.slots import CellBatch
 from chaosflow.core.units import printable
 from chaosflow.orchestrator.happened import NEVER_NS, Happened, Seen
+from chaosflow.orchestrator.loadprocess import DRAIN_S, START_IN_NS
 from chaosflow.orchestrator.measure import Measurement
 from chaosflow.orchestrator.recording import Summary, build_result, judgement_of, write_reports
 from chaosflow.orchestrator.rundir import Redactor, RunDir, hand_over, new_run_id
 from chaosflow.orchestrator.standing import Standing
 from chaosflow.orchestrator.stopping import End, Why
 
-START_IN_NS = NS_PER_S // 5
-DRAIN_S = 5.0
 LOAD_READY_WITHIN_S = 60.0
 
 

@@ -140,12 +140,13 @@ def _median(values: list[float]) -> float | None:
 
 
 def measure_recoveries(evidence: Evidence) -> dict[str, Recovery]:
-    """By fault, those that were never attempted left out."""
-    normal = _normal(evidence)
+    """By fault, those that were never attempted left out; says why where it was not measured. Judges nothing."""
+    normal = normal_in(evidence)
     return {f.name: _recovery(evidence, f, normal) for f in evidence.faults if f.attempted}
 
 
-def _normal(evidence: Evidence) -> Normal | None:
+def normal_in(evidence: Evidence) -> Normal | None:
+    """What is normal by the baseline of this evidence; None without one."""
     baseline = seconds_of(span_of(evidence.segments, "baseline"), evidence.t0_ns, evidence.ended_ns)
     return normal_of(evidence.store, baseline)
 
@@ -154,11 +155,6 @@ def _baseline_failing(evidence: Evidence) -> float:
     """The share of the baseline's requests that failed; 0 without any."""
     count = evidence.store.counts.total("baseline")
     return count.failed / count.resolved if count.resolved else 0.0
-
-
-def measure_recovery(evidence: Evidence, fault: FaultFact) -> Recovery:
-    """Recovery after one fault; says why where it was not measured. Judges nothing."""
-    return _recovery(evidence, fault, _normal(evidence))
 
 
 def _recovery(evidence: Evidence, fault: FaultFact, normal: Normal | None) -> Recovery:

@@ -40,10 +40,6 @@ class Stage:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    @property
-    def innermost(self) -> int:
-        return self.inner or self.handle
-
 
 Add = Callable[[int, int], list[Message]]
 """The messages that make a stage, from the ifb's index and the parent."""

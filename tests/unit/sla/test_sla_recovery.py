@@ -12,7 +12,7 @@ from chaosflow.core.grammar import parse_objective
 from chaosflow.core.slo import State
 from chaosflow.core.slots import Count
 from chaosflow.sla.evidence import Evidence, FaultFact, Recovery
-from chaosflow.sla.recovery import judge_recovery, measure_recovery
+from chaosflow.sla.recovery import judge_recovery, measure_recoveries
 
 LIMIT = parse_objective("recovery <= 10s")
 
@@ -29,7 +29,7 @@ def run(*, slow_until_s: int = 0, dead_until_s: int = 0, baseline_s: float = 60)
 
 
 def measured(made: Evidence) -> Recovery:
-    return measure_recovery(made, made.faults[0])
+    return measure_recoveries(made)[made.faults[0].name]
 
 
 def test_a_service_that_never_suffered_recovers_at_once() -> None:
