@@ -42,7 +42,8 @@ def abandoned_pause(process: subprocess.Popen[bytes]) -> Path:
     undo = asyncio.run(load_atoms().get("process.pause")().plan(host, "freeze"))
     journal = Journal.create("r1")
     journal.plan(undo)
-    os.kill(process.pid, signal.SIGSTOP)
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)  # it takes the signal when it gets a CPU
     journal.close(remove=False)
     return journal.folder
 

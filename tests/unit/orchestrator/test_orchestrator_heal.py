@@ -39,6 +39,12 @@ def host(process: subprocess.Popen[bytes]) -> Host:
     return Host("r1", TargetHandle(False, "http://127.0.0.1:1/v1", processes=(ref,)))
 
 
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGSTOP, and see it stopped: a process takes a signal only when it gets a CPU."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+
+
 def abandon(*undos: Undo) -> None:
     """A journal whose run has died."""
     journal = Journal.create("r1")
@@ -51,7 +57,7 @@ def test_a_paused_process_goes_on(sleeper: subprocess.Popen[bytes]) -> None:
     atom = load_atoms().get("process.pause")()
     undo = asyncio.run(atom.plan(host(sleeper), "freeze"))
     abandon(undo)
-    os.kill(sleeper.pid, signal.SIGSTOP)
+    stop(sleeper)
     healed = asyncio.run(heal_all(load_atoms()))
     assert [u.name for u in healed.undone] == ["freeze"]
     assert state(sleeper.pid) in "SR"
@@ -65,7 +71,7 @@ def test_what_was_undone_once_is_never_touched_again(sleeper: subprocess.Popen[b
     journal = Journal.create("r1")
     journal.reverted(journal.plan(undo))
     journal.close(remove=False)  # the run was killed just before it would have removed its journal
-    os.kill(sleeper.pid, signal.SIGSTOP)  # somebody else's, since
+    stop(sleeper)  # somebody else's, since
     for _ in range(2):
         healed = asyncio.run(heal_all(atoms))
         assert (healed.undone, healed.failed) == ([], [])
@@ -106,7 +112,7 @@ def test_one_failure_does_not_stop_the_others(sleeper: subprocess.Popen[bytes]) 
     atom = load_atoms().get("process.pause")()
     undo = asyncio.run(atom.plan(host(sleeper), "freeze"))
     abandon(undo, Undo(kind="somebody.elses", name="x", run_id="r1"))
-    os.kill(sleeper.pid, signal.SIGSTOP)
+    stop(sleeper)
     healed = asyncio.run(heal_all(load_atoms()))
     assert len(healed.failed) == 1
     assert state(sleeper.pid) in "SR"
