@@ -18,6 +18,25 @@ collect_ignore = ["sample_repo"]
 """A repository of its own: tests/integration/pytest_plugin runs it."""
 
 
+_HOW_TO_PRINT = [
+    "BUILD_NUMBER",
+    "CI",
+    "COLUMNS",
+    "FORCE_COLOR",
+    "LINES",
+    "NO_COLOR",
+    "PYTEST_ADDOPTS",
+    "PY_COLORS",
+]
+
+
+def pytest_configure() -> None:
+    """Programs started by tests print the same on every machine: pytest cuts its summary, unless it sees CI."""
+    for name in list(os.environ):
+        if name in _HOW_TO_PRINT or name.startswith("GITHUB_"):
+            del os.environ[name]
+
+
 _LONGEST_FIRST = (
     "net/test_net_guest",
     "run/test_run_undo",
