@@ -102,10 +102,9 @@ def _sample(root: psutil.Process, at_s: float, sizes: dict[str, Series]) -> None
 def _part(process: psutil.Process, root: psutil.Process) -> str:
     if process.pid == root.pid:
         return "orchestrator"
-    words = process.cmdline()
-    return {"chaosflow.load": "load master", "chaosflow.load.worker": "load worker"}.get(
-        words[2] if len(words) > 2 else "", ""
-    )
+    if process.name().startswith("load-worker"):
+        return "load worker"
+    return "load master" if process.cmdline()[1:3] == ["-m", "chaosflow.load"] else ""
 
 
 def at(series: Series, when_s: float) -> float:

@@ -6,11 +6,12 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import gevent
@@ -51,10 +52,18 @@ class Dispatcher(User):
     tasks = [carry_on]  # noqa: RUF012
 
 
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A worker on this machine, that waits for our (address, port)."""
+
+    process: BaseProcess
+    address: Connection
+
+
 @dataclass(slots=True)
 class _Worker:
     number: int
-    process: subprocess.Popen[bytes] | None
+    process: BaseProcess | None
     """None: on another machine."""
     client_id: str = ""
     connected: bool = False
@@ -73,20 +82,22 @@ class _Worker:
 class Master:
     """Relays control to the workers and cells back; watches that none is lost unnoticed."""
 
-    def __init__(
-        self, order: LoadOrder, processes: Sequence[subprocess.Popen[bytes]], link: socket.socket
-    ) -> None:
+    def __init__(self, order: LoadOrder, forked: Sequence[Forked], link: socket.socket) -> None:
         self._order, self._link, self._lock = order, link, RLock()
         plan = order.plan
-        self._workers = [_Worker(n, p) for n, p in enumerate(processes)]
-        self._workers += [_Worker(n, None) for n in range(len(processes), plan.all_workers)]
+        self._workers = [_Worker(n, worker.process) for n, worker in enumerate(forked)]
+        self._workers += [_Worker(n, None) for n in range(len(forked), plan.all_workers)]
         self._all_up, self._finished = Event(), Event()
         self._running = False
         self._give_up_s = float("inf")
         Dispatcher.fixed_count = len(self._workers)
         environment = Environment(user_classes=[Dispatcher], parsed_options=_OPTIONS, stop_timeout=0)
-        self._host, port = _listen_address(plan.listen)
-        self._runner: Any = environment.create_master_runner(self._host or "*", port)
+        host, port = _listen_address(plan.listen)
+        self._runner: Any = environment.create_master_runner(host or "*", port)
+        near = "127.0.0.1" if host in ("", "0.0.0.0") else host
+        for worker in forked:
+            with contextlib.suppress(BrokenPipeError):  # dead already: ``_watch`` says so
+                worker.address.send((near, self._runner.server.port))
         if plan.web_ui_port is not None:
             environment.create_web_ui("127.0.0.1", plan.web_ui_port)
         listeners: dict[str, Callable[[_Worker, dict[str, Any]], None]] = {
@@ -103,12 +114,6 @@ class Master:
 
     def run(self) -> int:
         """The whole life of the load; returns the exit code. The workers are dead when it returns."""
-        near = "127.0.0.1" if self._host in ("", "0.0.0.0") else self._host
-        for worker in self._workers:
-            if worker.process is not None and worker.process.stdin is not None:
-                with contextlib.suppress(BrokenPipeError):  # dead already: ``_watch`` says so
-                    worker.process.stdin.write(f"{near} {self._runner.server.port}\n".encode())
-                    worker.process.stdin.flush()
         gevent.signal_handler(signal.SIGTERM, self._terminate)
         gevent.spawn(self._watch)
         gevent.spawn(self._listen)
@@ -207,7 +212,7 @@ class Master:
                 for worker in self._workers:
                     worker.heard_s = now_s
             for worker in [w for w in self._workers if not w.over]:
-                code = worker.process.poll() if worker.process is not None else None
+                code = worker.process.exitcode if worker.process is not None else None
                 if code is not None:
                     how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
                     self._lose([worker], how)
@@ -243,10 +248,10 @@ class Master:
                 continue
             if worker.done:
                 with gevent.Timeout(1.0, False):
-                    while worker.process.poll() is None:
+                    while worker.process.exitcode is None:
                         gevent.sleep(0.01)
             worker.process.kill()
-            worker.process.wait()
+            worker.process.join()
 
     # -- orchestrator
     def _listen(self) -> None:

@@ -1,13 +1,6 @@
-"""A load worker: one Locust worker process, with one dispatcher user that runs the session.
+"""A load worker: one Locust worker process, with one dispatcher user that runs the session."""
 
-Started by the master as ``python -m chaosflow.load.worker ORDER_FILE NUMBER PARENT_PID``; reads the master's
-port from standard input, whose end, like the master's death, ends it.
-"""
-
-from gevent import monkey
-
-if __name__ == "__main__":
-    monkey.patch_all()  # before anything imports ssl
+from __future__ import annotations
 
 import contextlib
 import ctypes
@@ -19,11 +12,10 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable
-from pathlib import Path
+from multiprocessing.connection import Connection
 from typing import Any
 
 import gevent
-import gevent.os
 import locust.runners
 import orjson
 from gevent.event import Event
@@ -40,7 +32,7 @@ from chaosflow.load import messages as m
 from chaosflow.load.clocklink import ClockLink
 from chaosflow.load.session import Session
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 _NICE = -10
 _ACK_TIMEOUT_S = 5.0
 _RESEND_AFTER_S = 1.0
@@ -188,8 +180,11 @@ def _unwrap(listener: Any) -> Any:
     return on_message
 
 
-def _die_with_parent(parent: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def _introduce_itself(number: int, parent: int) -> None:
+    """A name of its own in ps and top; and the end of the master is its own."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_NAME, b"load-worker-%d" % number)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)  # it died before we asked
 
@@ -213,22 +208,14 @@ def open_more_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _exit_at_end_of_input() -> None:
-    while gevent.os.tp_read(0, 4096):
-        pass
-    os._exit(1)
-
-
-def main() -> None:
-    order_file, number, parent = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    _die_with_parent(parent)
+def main(order: LoadOrder, number: int, parent: int, address: Connection) -> None:
+    """The whole life of a worker that ``parent``, the master, forked; it says at which address it listens."""
+    _introduce_itself(number, parent)
     take_precedence()
     open_more_files()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the orchestrator decides
-    order = LoadOrder.model_validate_json(Path(order_file).read_bytes())
-    host, _, port = sys.stdin.readline().strip().rpartition(" ")
-    gevent.spawn(_exit_at_end_of_input)
-    worker = Worker(host, int(port))
+    locust.runners.WORKER_LOG_REPORT_INTERVAL = -1
+    worker = Worker(*address.recv())
     try:
         worker.take(order, number)
     except ChaosflowError as e:
@@ -243,8 +230,3 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 100)  # a collection then takes a ms, not six
-
-
-if __name__ == "__main__":
-    locust.runners.WORKER_LOG_REPORT_INTERVAL = -1
-    main()

@@ -20,7 +20,7 @@ HEALTHY = 0.5
 BROKEN = 3.0
 """A broken one in so many times what is allowed."""
 SURE = 0.95
-ESTIMATION = 1.3
+ESTIMATION = 1.35
 _MOST = 1 << 40
 
 
