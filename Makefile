@@ -41,9 +41,11 @@ check: $(FULL)
 	$(BIN)/lint-imports --no-cache
 
 bench: $(FULL)
+	@.ci/system-packages bench
 	@set -e; for script in bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 bench-long: $(FULL)
+	@.ci/system-packages bench
 	@set -e; for script in bench/bench_*.py; do echo "== $$script"; CHAOSFLOW_BENCH_LONG=1 $(BIN)/python $$script; done
 	$(PYTEST) -m soak --timeout 0 $(ARGS)
 

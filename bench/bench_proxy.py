@@ -1,7 +1,7 @@
 """What the fault proxy costs, how true its delays are, and whether toxics lose a byte when they come and go.
 
-Rivals in the same run: a plain relay on asyncio (and on uvloop, where it is installed), HAProxy or nginx as a TCP
-relay where installed. Each relay has core 0 to itself, both ends of the traffic have core 1 (on machines with two).
+Rivals in the same run: a plain relay on asyncio (and on uvloop, where it is installed), nginx as a stream relay
+(HAProxy too, where it is installed). Each relay has core 0 to itself, both ends of the traffic have core 1 (on machines with two).
 Usage: bench_proxy.py [cost] [delays] [cycles]
 """
 
@@ -22,6 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HERE = Path(__file__).parent
+NGINX = HERE.parent / "build/nginx"
+"""Where .ci/system-packages puts it."""
 LONG = bool(os.environ.get("CHAOSFLOW_BENCH_LONG"))
 PINGS, PULL_S, ROUNDS = (4000, 4.0, 5) if LONG else (1500, 2.0, 3)
 STREAMS, DELAY_S = 64, 20.0 if LONG else 6.0
@@ -76,18 +78,22 @@ def haproxy(upstream: int, folder: Path) -> Iterator[int]:
         yield port
 
 
+def nginx_binary() -> str:
+    """Empty where there is none."""
+    places = (NGINX / "nginx", Path("/usr/sbin/nginx"))
+    return next((str(place) for place in places if place.exists()), shutil.which("nginx") or "")
+
+
 @contextmanager
 def nginx(upstream: int, folder: Path) -> Iterator[int]:
     port, file = free_port(), folder / "nginx.conf"
-    module = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
-    load = f"load_module {module};\n" if module.exists() else ""
+    modules = (NGINX / "ngx_stream_module.so", Path("/usr/lib/nginx/modules/ngx_stream_module.so"))
+    load = next((f"load_module {module};\n" for module in modules if module.exists()), "")
     file.write_text(
         f"{load}daemon off;\nmaster_process off;\npid {folder}/nginx.pid;\nerror_log /dev/null;\n"
         f"events {{}}\nstream {{ server {{ listen 127.0.0.1:{port}; proxy_pass 127.0.0.1:{upstream}; }} }}\n"
     )
-    with running(
-        [shutil.which("nginx") or "/usr/sbin/nginx", "-p", str(folder), "-c", str(file)], 0, ready=False
-    ):
+    with running([nginx_binary(), "-p", str(folder), "-c", str(file)], 0, ready=False):
         wait_for(port)
         yield port
 
@@ -126,7 +132,7 @@ def rivals(upstream: int, folder: Path) -> dict[str, object]:
         found["plain uvloop relay"] = lambda: relay("uvloop", upstream)
     if os.environ.get("HAPROXY") or shutil.which("haproxy") or Path("/usr/sbin/haproxy").exists():
         found["HAProxy (1 thread)"] = lambda: haproxy(upstream, folder)
-    if shutil.which("nginx") or Path("/usr/sbin/nginx").exists():
+    if nginx_binary():
         found["nginx stream"] = lambda: nginx(upstream, folder)
     return found
 
