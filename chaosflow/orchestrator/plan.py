@@ -13,7 +13,7 @@ from chaosflow.core.probe import Probe
 from chaosflow.core.registry import Registry
 from chaosflow.core.scenario import Scenario
 from chaosflow.core.slo import probes_needed
-from chaosflow.linux import procs
+from chaosflow.linux import finding, procs
 from chaosflow.orchestrator.target import handle_before_start
 from chaosflow.orchestrator.timeline import Timeline
 from chaosflow.sla.outlook import Assumptions, Outlook, level, outlooks
@@ -56,7 +56,7 @@ def _target(scenario: Scenario) -> Capability | None:
     if scenario.target.process is None:
         return None
     try:
-        found, selector = procs.find(scenario.target.process)
+        found, selector = finding.find(scenario.target.process)
     except CapabilityError as e:
         return Capability.no(e.cause, e.remedy)
     return Capability.yes(f"{selector}: {procs.describe(found)}")

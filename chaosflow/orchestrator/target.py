@@ -17,7 +17,7 @@ from chaosflow.core.clock import SystemClock
 from chaosflow.core.errors import CapabilityError, ChaosflowError, MeasurementError, UsageError
 from chaosflow.core.host import ProcessRef, TargetHandle
 from chaosflow.core.scenario import EngineSpec, ProcessSpec, TargetSpec
-from chaosflow.linux import cgroup, procs
+from chaosflow.linux import cgroup, finding
 from chaosflow.orchestrator.children import Child, Place, start_child
 from chaosflow.orchestrator.http import get
 
@@ -190,7 +190,7 @@ async def _first_model(spec: TargetSpec, url: str) -> str:
 
 
 def _with_processes(handle: TargetHandle, spec: ProcessSpec) -> TargetHandle:
-    found, selector = procs.find(spec)
+    found, selector = finding.find(spec)
     return TargetHandle(
         included=handle.included,
         url=handle.url,

@@ -16,7 +16,7 @@ from typing import Any
 from chaosflow.core.errors import CapabilityError
 from chaosflow.core.host import ProcessRef
 from chaosflow.faults._stress.report import report
-from chaosflow.linux import procs
+from chaosflow.linux import finding, procs
 
 _LOOK_S = 0.05
 _END_S = 5.0
@@ -52,7 +52,7 @@ def _find(how: dict[str, Any]) -> tuple[ProcessRef, ...]:
         return _server_of(how["control"])
     ((selector, value),) = how.items()
     try:
-        return procs.find_by(selector, value)
+        return finding.find_by(selector, value)
     except CapabilityError:
         return ()
 

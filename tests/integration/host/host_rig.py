@@ -18,7 +18,7 @@ from pathlib import Path
 from process_rig import host_of, started, wait_for
 
 from chaosflow.core.host import Host, ProcessRef, TargetHandle
-from chaosflow.linux import cgroup, launcher, procs, room
+from chaosflow.linux import cgroup, finding, launcher, procs, room
 from chaosflow.linux.stressor import FAULT_VARIABLE
 
 RUN = f"test-{os.getpid()}"
@@ -76,7 +76,7 @@ def supervised() -> Iterator[tuple[Host, Path]]:
             target = TargetHandle(
                 included=False,
                 url="http://127.0.0.1:1/v1",
-                processes=procs.by_pid_file(str(file)),
+                processes=finding.by_pid_file(str(file)),
                 selector=f"pid_file {file}",
             )
             yield Host(run_id=RUN, target=target), file

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chaosflow.core.host import ProcessRef
-from chaosflow.linux import cgroup, procs
+from chaosflow.linux import cgroup, finding
 
 pytestmark = [
     pytest.mark.root,
@@ -39,7 +39,7 @@ def test_a_run_cgroup_is_made_filled_killed_and_gone() -> None:
     try:
         cgroup.enter(folders, process.pid)
         os.kill(process.pid, signal.SIGCONT)
-        target = procs.by_cgroup(str(cgroup.cpu_folder(folders)))
+        target = finding.by_cgroup(str(cgroup.cpu_folder(folders)))
         assert [ref.pid for ref in target] == [process.pid]
         assert cgroup.strangers(folders["cpu"] if "cpu" in folders else folders[""], []) != []
         members = [ProcessRef.of(pid) for pid in cgroup.members(next(iter(folders.values())))]
