@@ -153,7 +153,7 @@ def test_reset_peer_waits_its_time_while_bytes_flow() -> None:
         proxy.add("reset_peer", timeout=300)
         begin = time.monotonic()
         trips = _trips_until_reset(sock)
-        assert 0.25 <= time.monotonic() - begin < 1.5
+        assert 0.25 <= time.monotonic() - begin < 3
         assert trips > 10
 
 
@@ -247,7 +247,7 @@ def test_each_response_of_a_kept_connection_stalls_once() -> None:
             begin = time.monotonic()
             sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert receive(sock, len(response)) == response
-            assert 0.14 <= time.monotonic() - begin < 1.0
+            assert 0.14 <= time.monotonic() - begin < 3
         stats = proxy.stats()
         assert (stats["acted"], stats["holding"], stats["events"]) == (3, 0, 12)
         assert stats["stalled_s"] == pytest.approx(0.45, abs=0.15)

@@ -197,5 +197,5 @@ def test_inject_and_verify_take_little_time() -> None:
         begin = time.monotonic()
         asyncio.run(atom.inject(undo))
         assert asyncio.run(atom.is_active(undo))
-        assert time.monotonic() - begin < 0.5
+        assert time.monotonic() - begin < 2
         asyncio.run(atom.revert(undo))
