@@ -116,13 +116,21 @@ def _warnings(result: RunResult) -> list[tuple[str, str, str]]:
         for f in result.faults
         if _not_undone(f)
     ]
-    warnings += [
-        ("invalid", f"{f.name} ({f.kind}): {f.error or f.evidence or 'its effect was not confirmed'}", "")
-        for f in result.faults
-        if not f.confirmed and not _not_undone(f)
-    ]
+    warnings += [_unseen(f) for f in result.faults if not f.confirmed and not _not_undone(f)]
     warnings += [("invalid", text, "") for text in result.client.lost_batches]
     return warnings + [("inconclusive", note, "") for note in result.notes]
+
+
+def _unseen(fault: FaultResult) -> tuple[str, str, str]:
+    """A fault whose effect nobody saw: it did not act, or its turn never came."""
+    if fault.inject_begin_s is None and not fault.error:
+        why = "was not injected: the run ended before its turn"
+        return "inconclusive", f"{fault.name} ({fault.kind}) {why}", ""
+    return (
+        "invalid",
+        f"{fault.name} ({fault.kind}): {fault.error or fault.evidence or 'its effect was not confirmed'}",
+        "",
+    )
 
 
 def _not_undone(fault: FaultResult) -> bool:

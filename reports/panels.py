@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from chaosflow.core.result import ProbeSeries, RunResult
+from chaosflow.core.units import format_duration
 from chaosflow.reports.areas import confidence_area, stacked_areas
 from chaosflow.reports.chartspec import (
     BLUE,
@@ -51,7 +52,14 @@ def panels(result: RunResult) -> list[Panel]:
     ]
     if any(result.series.error_percent):
         line = Line("failed", MAIN, "error_percent", VERMILLION, 1.9)
-        found.append(Panel("error_rate", "Failed requests", "% of those that ended", (line,)))
+        found.append(
+            Panel(
+                "error_rate",
+                "Failed requests",
+                f"% of those that ended in the last {format_duration(result.series.window_s)}",
+                (line,),
+            )
+        )
     in_flight = Line("in flight (client)", MAIN, "in_flight", BLUE, 1.8)
     found.append(Panel("concurrency", "Under way at once", "requests", (in_flight, *_queue_lines(names))))
     if (parts := _parts_panel(result.probes)) is not None:

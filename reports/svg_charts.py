@@ -18,6 +18,8 @@ from chaosflow.reports.downsample import Column, downsample
 from chaosflow.reports.heat import png
 
 _WIDTH, _HEIGHT = 1000, 150
+_DOTTED = "fill: none; stroke-width: 2; stroke-dasharray: 1 5; vector-effect: non-scaling-stroke"
+"""In the element: a style sheet's rules do not reach what ``<use>`` repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +93,30 @@ def _y(value: float, panel: Panel) -> float:
 
 
 def _bands(book: ChartBook) -> list[str]:
-    """One path a colour: a report may hold hundreds of faults, eight times over."""
+    """One path a colour, and one of when it had recovered: a report may hold hundreds of faults, eight times over."""
     paths: dict[str, list[str]] = {}
+    recovered: dict[str, list[str]] = {}
     for band in book.bands:
         left, right = _x(band.begin_s, book), _x(band.end_s, book)
         box = f"M{left:.1f} 0h{max(right - left, 1.5):.1f}v{_HEIGHT}h-{max(right - left, 1.5):.1f}z"
         paths.setdefault(band.colour, []).append(box)
+        if band.recovered_s is not None:
+            line = f"M{_x(band.recovered_s, book):.1f} 0V{_HEIGHT}"
+            recovered.setdefault(band.colour, []).append(line)
     return [
         f'<path style="fill: {colour}" fill-opacity="0.22" d="{"".join(d)}"/>' for colour, d in paths.items()
-    ]
+    ] + [f'<path style="{_DOTTED}; stroke: {colour}" d="{"".join(d)}"/>' for colour, d in recovered.items()]
 
 
 def _heat(heat: Heat, book: ChartBook) -> str:
     left, right = _x(heat.begin_s, book), _x(heat.end_s, book)
+    beyond = max(
+        0.0, 100 * (right - _WIDTH) / (right - left)
+    )  # its last column may reach past the end of the run
+    cut = f"; clip-path: inset(0 {beyond:.3f}% 0 0)" if beyond else ""
     return (
         f'<image href="{png(heat.levels)}" x="{left:.1f}" y="0" width="{right - left:.1f}" height="{_HEIGHT}" '
-        f'preserveAspectRatio="none" style="image-rendering: pixelated"/>'
+        f'preserveAspectRatio="none" style="image-rendering: pixelated{cut}"/>'
     )
 
 

@@ -93,7 +93,10 @@ def _fault_text(fault: FaultResult) -> Text:
     text = Text(fault.name, style="bold")
     text.append(f" {fault.kind}" + (" (simulated)" if fault.simulated else ""), style="not bold")
     reason = fault.error or fault.evidence
-    return text.append(f"\n{reason}", style="not bold dim") if reason else text
+    lines = [reason] if reason else []
+    if fault.recovery is not None and not fault.recovery.measured and fault.recovery.sentence:
+        lines.append(f"recovery {fault.recovery.sentence}")
+    return text.append("".join(f"\n{line}" for line in lines), style="not bold dim")
 
 
 def _notes(result: RunResult) -> list[RenderableType]:

@@ -13,7 +13,7 @@ from chaosflow.core.result import (
     SegmentVerdictResult,
 )
 from chaosflow.core.slo import SHARE_KINDS, State
-from chaosflow.core.units import format_duration
+from chaosflow.core.units import format_duration, significant
 
 NONE = "–"
 """Shown where there is no number: never 0, never NaN."""
@@ -57,9 +57,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """Three significant digits, thousands apart: ``1,980``, ``24.1``, ``0.62``."""
     if value is None or value != value:
         return NONE
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
+    return significant(value, digits)
 
 
 def reading(series: str, value: float) -> str:

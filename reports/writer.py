@@ -41,7 +41,7 @@ def write_all(result: RunResult, folder: Path) -> dict[str, str]:
             write_atomically(folder / FILES[name], render(whole))
             written[name] = FILES[name]
         except Exception as error:  # a bug in one report may not cost the others
-            failures.append(f"{FILES[name]}: {_words(error)}")
+            failures.append(f"{FILES[name]}: {error_words(error)}")
     if failures:
         kept = ", ".join(sorted(written.values())) or "nothing"
         raise ChaosflowError(
@@ -74,7 +74,9 @@ def load_result(folder: Path) -> RunResult:
             "name a run's folder, such as runs/<id>; of a killed run, 'chaosflow report' makes one",
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(str(path), f"cannot be read: {_words(error)}", "run the scenario again") from error
+        raise UsageError(
+            str(path), f"cannot be read: {error_words(error)}", "run the scenario again"
+        ) from error
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version != SCHEMA_VERSION:
         raise UsageError(
@@ -115,7 +117,8 @@ def _render_html(result: RunResult) -> str:
     return render_html(result)
 
 
-def _words(error: Exception) -> str:
+def error_words(error: Exception) -> str:
+    """``No space left on device``; with its kind where it is none of the system's."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return f"{type(error).__name__}: {error}"

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from chaosflow.cli.shared import ScenarioArgument, SetOption, out
 from chaosflow.core.errors import UsageError
+from chaosflow.core.units import significant
 from chaosflow.orchestrator.plan import forecast
 from chaosflow.orchestrator.prepare import hiding, prepare
 from chaosflow.sla.outlook import Assumptions, Outlook
@@ -67,22 +68,30 @@ def _check(design_effect: float | None, healthy: float, broken: float) -> None:
 
 def _show_objective(text: str, rows: Sequence[Outlook], assumed: Assumptions) -> None:
     out.print(Text(text, style="bold"))
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    table.add_column("  segment", overflow="fold")
-    for column in ("planned", "to pass", f"to catch {assumed.broken:g}x", "pass", "alarm", "miss"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for row in rows:
-        table.add_row(f"  {row.segment}", *_cells(row), Text(row.decidable, style=_STYLES[row.decidable]))
+    table = _table(rows, assumed, " ")
+    if out.measure(table, options=out.options.update(max_width=1000)).maximum > out.width:
+        table = _table(rows, assumed, "\n")  # times below the samples, so that no name is broken
     out.print(table)
     if note := _note(rows):
         out.print(Padding(Text(note, style="yellow"), (0, 0, 0, 2)))
     out.print()
 
 
+def _table(rows: Sequence[Outlook], assumed: Assumptions, before_time: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("  segment", overflow="fold")
+    for column in ("planned", "to pass", f"to catch {assumed.broken:g}x", "pass", "alarm", "miss"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for row in rows:
+        cells = (cell.replace(" (", f"{before_time}(") for cell in _cells(row))
+        table.add_row(f"  {row.segment}", *cells, Text(row.decidable, style=_STYLES[row.decidable]))
+    return table
+
+
 def _note(rows: Sequence[Outlook]) -> str:
     """What the segment that lacks most would need, or what holds for all of them."""
-    lacking = [row for row in rows if row.note and row.decidable in ("weak", "no")]
+    lacking = [row for row in rows if row.note and (row.decidable in ("weak", "no") or row.at_least)]
     if not lacking:
         return next((row.note for row in rows if row.note), "")
     worst = max(
@@ -93,7 +102,7 @@ def _note(rows: Sequence[Outlook]) -> str:
 
 
 def _cells(row: Outlook) -> tuple[str, ...]:
-    planned = "?" if row.planned is None else number(row.planned)
+    planned = "?" if row.planned is None else ("≥ " if row.at_least else "") + number(row.planned)
     if row.chances is None and row.passes_from is None:
         return planned, _amount(row, row.can_pass_from), "", "", "", ""
     found = row.chances
@@ -122,7 +131,7 @@ def _chance(value: float) -> str:
 
 def _legend(rows: Sequence[Outlook], alpha: float, assumed: Assumptions) -> list[str]:
     effects = sorted({row.design_effect for row in rows})
-    gaps = f" to {effects[-1]:.3g}" if effects and effects[-1] > effects[0] else ""
+    gaps = f" to {significant(effects[-1])}" if effects and effects[-1] > effects[0] else ""
     return [
         f"to pass: samples from which a healthy service ({assumed.healthy:g}x the allowed exceedances) passes "
         f"with 95 %. to catch: from which one with {assumed.broken:g}x fails with 95 %. In brackets: the time "
@@ -132,11 +141,12 @@ def _legend(rows: Sequence[Outlook], alpha: float, assumed: Assumptions) -> list
         "yes: both to pass and to catch are planned. weak: it can pass, but a run may well end inconclusive. "
         "no: it cannot pass."
         + (
-            " unknown: how many samples a closed loop brings depends on the target; compare a run's with what is needed."
-            if any(row.decidable == "unknown" for row in rows)
+            " unknown: how many samples a closed loop brings depends on the target; compare a run's with what is needed. "
+            "≥: what it brings at least while all limits that hold there are kept."
+            if any(row.at_least or row.decidable == "unknown" for row in rows)
             else ""
         ),
-        f"Design effect assumed, so many samples count as one: {effects[0]:.3g}{gaps} (1 for requests; for gaps the "
+        f"Design effect assumed, so many samples count as one: {significant(effects[0])}{gaps} (1 for requests; for gaps the "
         "streams under way). The verdict estimates it from the run; --design-effect sets it here."
         if effects
         else "",

@@ -30,7 +30,7 @@ from chaosflow.cli.shared import (
 from chaosflow.core.errors import ExitCode, UsageError
 from chaosflow.core.slo import State
 from chaosflow.core.sweepresult import PointResult
-from chaosflow.core.units import format_duration
+from chaosflow.core.units import counted, format_duration
 from chaosflow.orchestrator.prepare import Prepared
 from chaosflow.orchestrator.progress import View
 from chaosflow.orchestrator.sweep import Sweep
@@ -82,7 +82,7 @@ def sweep(
     for warning in plan.warnings:
         warn("warning", warning)
     if strict and plan.warnings:
-        raise UsageError("sweep", f"{len(plan.warnings)} warning(s), which --strict makes errors")
+        raise UsageError("sweep", f"{counted(len(plan.warnings), 'warning')}, which --strict makes errors")
     say(_estimate(plan))
     if dry_run:
         for values in plan.points:
@@ -110,8 +110,11 @@ def sweep(
 def _estimate(plan: SweepPlan) -> str:
     runs = plan.most_points
     most = "at most " if plan.bisect else ""
-    again = f"; an undecided one is repeated up to {plan.retries} time(s)" if plan.retries else ""
-    return f"sweep: {most}{runs} run(s), {most}about {format_duration(round(plan.estimate_s))}{again}"
+    often = "once" if plan.retries == 1 else f"up to {counted(plan.retries, 'time')}"
+    again = f"; an undecided one is repeated {often}" if plan.retries else ""
+    return (
+        f"sweep: {most}{counted(runs, 'run')}, {most}about {format_duration(round(plan.estimate_s))}{again}"
+    )
 
 
 def _named(plan: SweepPlan, values: Values) -> str:

@@ -151,6 +151,8 @@ class RecoveryResult(Part):
     time_to_detect_s: float | None = None
     """From the acknowledged injection to the end of the first of two failing buckets in a row."""
     bucket_s: float = 1.0
+    good_for_s: float = 0.0
+    """How long it was good up to the end of the watch, too short to count: recovery may have begun then."""
     tokens_lost: int | None = None
     """What the baseline's rate would have brought from the injection to the recovery, minus what came."""
     curve: RecoveryCurve | None = None
@@ -218,9 +220,10 @@ class Series(Part):
     e2e_p99_ms: list[float | None] = []
     e2e_p99_low_ms: list[float | None] = []
     e2e_p99_high_ms: list[float | None] = []
-    tokens_per_s: list[float] = []
-    requests_per_s: list[float] = []
-    errors_per_s: list[float] = []
+    tokens_per_s: list[float | None] = []
+    """None in the second in which the load ended: what came in a part of it would look like a fall."""
+    requests_per_s: list[float | None] = []
+    errors_per_s: list[float | None] = []
     in_flight: list[float] = []
     error_percent: list[float | None] = []
     """Of the requests that ended in the window, those that failed; None where none ended."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|min|m|h|d)")
+_LONGEST_S = 1e9  # 30 years; timers of the system end at ten times that
 _SECONDS = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -23,8 +25,15 @@ _SECONDS = {
 def parse_duration_s(text: object) -> float:
     """Seconds of ``"90s"``, ``"1m30s"``, ``"250ms"`` or a plain number of seconds.
 
-    Raises ValueError for anything else, negative numbers and booleans included.
+    Raises ValueError for anything else: negative numbers, booleans and more than 30 years included.
     """
+    seconds = _seconds(text)
+    if seconds > _LONGEST_S:
+        raise ValueError(f"{text!r} is longer than 30 years")
+    return seconds
+
+
+def _seconds(text: object) -> float:
     if isinstance(text, bool):
         raise ValueError(f"{text!r} is not a duration; write for example 60s or 1m30s")
     if isinstance(text, int | float):
@@ -40,22 +49,34 @@ def parse_duration_s(text: object) -> float:
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
+def counted(n: int, thing: str) -> str:
+    """``1 run``, ``2 runs``, ``1,212 requests``. Knows the plural in s only."""
+    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
+
+
 def format_duration(seconds: float) -> str:
     """``0.0123`` -> ``12.3 ms``; ``61`` -> ``1 min 1 s``; ``5.25`` -> ``5.25 s``."""
     if seconds < 0:
         return "-" + format_duration(-seconds)
     if seconds == 0:
         return "0 s"
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.3g} µs"
-    if seconds < 1:
-        return f"{seconds * 1e3:.3g} ms"
-    if seconds < 60:
-        return f"{seconds:.3g} s"
+    if seconds < 0.9995e-3:  # what rounds to 1,000 µs is 1 ms
+        return f"{significant(seconds * 1e6)} µs"
+    if seconds < 0.9995:
+        return f"{significant(seconds * 1e3)} ms"
+    if seconds < 59.95:
+        return f"{significant(seconds)} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     text = f"{minutes} min" + (f" {rest} s" if rest and not hours else "")
     return f"{hours} h {minutes} min" if hours else text
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """``1234.5`` -> ``1,234``; ``24.06`` -> ``24.1``; ``0.00001`` stays: so many digits, never a power of ten."""
+    if abs(value) >= 10**digits:
+        return f"{value:,.0f}"
+    return f"{Decimal(f'{value:.{digits}g}'):,f}"
 
 
 def printable(text: str) -> str:

@@ -105,8 +105,8 @@ class Measurement:
 
     def finish_series(self) -> SeriesBuilder:
         """The whole series, the last seconds included."""
-        last = self.store.last_second()
-        self._series.extend(self.store, last, self._in_flight_at)
+        whole = (self.ended_ns - self.begin_ns) // NS_PER_S if self.ended_ns and self.begin_ns else None
+        self._series.extend(self.store, self.store.last_second(), self._in_flight_at, whole)
         return self._series
 
     def horizon_ns(self, now_ns: int) -> int:

@@ -41,13 +41,20 @@ class SeriesBuilder:
         self._reduced = False
         self._heat = {metric: HeatBuilder(metric) for metric in METRICS}
 
-    def extend(self, store: CellStore, last_second: int, in_flight: Mapping[int, int]) -> None:
-        """Add rows up to ``last_second`` (counted from the start of the load)."""
+    def extend(
+        self, store: CellStore, last_second: int, in_flight: Mapping[int, int], whole: int | None = None
+    ) -> None:
+        """Add rows up to ``last_second`` (counted from the start of the load).
+
+        From second ``whole`` on there is no rate: the load ended within that second, and what came in a part of it
+        would look like a fall.
+        """
         while self._next <= last_second:
-            self._row(store, self._next, in_flight.get(self._next, 0))
+            cut = whole is not None and self._next >= whole
+            self._row(store, self._next, in_flight.get(self._next, 0), cut=cut)
             self._next += 1
 
-    def _row(self, store: CellStore, second: int, in_flight: int) -> None:
+    def _row(self, store: CellStore, second: int, in_flight: int, *, cut: bool) -> None:
         count = store.counts.get((second, "*"), Count())
         row: list[float | None] = [round(second + self._shift_s, 3)]
         seconds = range(second - SLIDING_S + 1, second + 1)
@@ -55,7 +62,8 @@ class SeriesBuilder:
             row += quantiles_with_intervals(store.window(metric, seconds))
             if (histogram := store.recent.get((second, metric))) is not None:
                 self._heat[metric].add(second, histogram)
-        row += [count.tokens, count.resolved, count.failed, in_flight]
+        row += [None] * 3 if cut else [count.tokens, count.resolved, count.failed]
+        row.append(in_flight)
         window = store.counts.between(seconds.start, seconds.stop, "*")
         row.append(100 * window.failed / window.resolved if window.resolved else None)
         row.append(_ms(store.window("client_lag", seconds).quantile_ns(0.99)))

@@ -4,8 +4,9 @@ One slow engine step hits every stream at once, so k exceedances are not k indep
 variance of k/n is estimated from one-second blocks as that of a ratio (Cochran, "Sampling
 Techniques", 3rd ed., 6.4) and set against the binomial one. Seconds that go together add their
 products by Bartlett's weights up to a lag of 4 s (Newey and West, 1987), so that a burst counts about once
-wherever it begins. But no more samples count as one than come in 2 s: what lasts longer is no slow step but
-an outage, and an outage counts by its length (docs/verdicts.md has the figures).
+wherever it begins. But no more samples count as one than come in 2 s on the segment's average: what lasts longer
+is no slow step but an outage, and an outage counts by its length, also where its backlog ends in one second
+(docs/verdicts.md has the figures).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def design_effect(second: Ints, n: Ints, k: Ints) -> float:
     residuals[second - second[0]] = k - share * n
     own = float(residuals @ residuals)
     variance = max(own, own + _neighbours(residuals)) * size / (size - 1)
-    most = LONGEST_BURST_S * float(n @ n) / total_n
+    most = LONGEST_BURST_S * total_n / len(residuals)
     return max(1.0, min(most, variance / (total_n * share * (1 - share))))
 
 

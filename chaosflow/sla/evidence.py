@@ -119,6 +119,8 @@ class Recovery:
     requests_lost: int = 0
     time_to_detect_s: float | None = None
     bucket_s: float = 1.0
+    good_for_s: float = 0.0
+    """How long it was good up to the end of the watch, too short to count: recovery may have begun then."""
     tokens_lost: int | None = None
     """Goodput area: what the baseline's rate would have brought from the injection to the recovery (or to the
     end of the watch), minus what came; None where not measured."""

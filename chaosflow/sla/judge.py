@@ -134,9 +134,8 @@ def _summed_up(objective: Objective, parts: tuple[SegmentVerdict, ...]) -> Objec
         return ObjectiveVerdict(objective, State.INCONCLUSIVE, "no segment of this run is judged by it")
     worst = max(parts, key=lambda p: (p.state, p.needs_more or 0, _nearness(p)))
     if worst.state is State.PASS and len(parts) > 1:
-        sentence = (
-            f"holds in all {len(parts)} segments; nearest to its limit in {worst.segment}: {worst.sentence}"
-        )
+        all_ = "both" if len(parts) == 2 else f"all {len(parts)}"
+        sentence = f"holds in {all_} segments; nearest to its limit in {worst.segment}: {worst.sentence}"
     else:
         same = sum(p.state is worst.state for p in parts) - 1
         more = f" (and {same} more)" if same else ""
@@ -178,4 +177,13 @@ def _reason(
         return "there is no objective to judge"
     word = {State.FAIL: "is broken", State.INCONCLUSIVE: "is undecided"}.get(state, "could not be judged")
     more = f" (and {len(worst) - 1} more)" if len(worst) > 1 else ""
-    return f"{worst[0].objective.text} {word}{more}: {worst[0].sentence}"
+    return f"{worst[0].objective.text} {word}{more}: {worst[0].sentence}{_broken_besides(state, verdicts)}"
+
+
+def _broken_besides(state: State, verdicts: tuple[ObjectiveVerdict, ...]) -> str:
+    """What a late client in one segment must not hide: objectives that are broken where it was in time."""
+    broken = [v.objective.text for v in verdicts if v.state is State.FAIL and state > State.FAIL]
+    if not broken:
+        return ""
+    more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+    return f". Broken besides: {broken[0]}{more}"

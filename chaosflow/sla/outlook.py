@@ -5,29 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
 from chaosflow.core.scenario import LoadPlan
 from chaosflow.core.slo import Kind, Objective
+from chaosflow.core.units import significant
 from chaosflow.sla.binomial import smallest_n
-from chaosflow.sla.drift import MIN_WINDOWS, smallest_limit
+from chaosflow.sla.closedloop import least_rate_per_s
+from chaosflow.sla.drift import MIN_WINDOWS
 from chaosflow.sla.evidence import EXACT_KINDS, recovery_holds
 from chaosflow.sla.plan import (
-    EVENT_KINDS,
     Pieces,
+    assumed_effect,
     bucket_s,
     instants_of,
     length_of,
     planned_n,
-    planned_requests,
 )
-from chaosflow.sla.power import BROKEN, HEALTHY, SURE, Chances, catches_from, chances, passes_from
+from chaosflow.sla.power import (
+    BROKEN,
+    HEALTHY,
+    SURE,
+    Chances,
+    catches_from,
+    chances,
+    drift_chances,
+    drift_from,
+    passes_from,
+)
 from chaosflow.sla.recovery import MIN_BASELINE_BUCKETS, RUN_LENGTH
 from chaosflow.sla.spans import window_length_s
 from chaosflow.sla.words import seconds
-
-TYPICAL_GAP_S = 0.05
-"""Assumed for the number of streams under way where no limit says less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class Outlook:
     segment: str
     length_s: float
     planned: int | None
-    """Samples; None for a closed loop."""
+    """Samples; None for a closed loop of which nothing is known."""
     design_effect: float
     can_pass_from: int | None
     """Samples without any exceedance that pass; None where the kind is not decided by samples."""
@@ -64,6 +71,8 @@ class Outlook:
     ``no``: it cannot pass; ``unknown``: a closed loop."""
     note: str = ""
     """What would help, or what else to know."""
+    at_least: bool = False
+    """``planned`` is the least that a closed loop brings where all objectives of the segment are kept."""
 
     @property
     def needed(self) -> int | None:
@@ -98,7 +107,8 @@ def outlooks(
     ]
     alpha = 0.05 / max(1, sum(o.kind in EXACT_KINDS for o, _ in held))
     assumed = assumptions or Assumptions()
-    return [_outlook(o, name, segments, load, window_s, alpha, assumed) for o, name in held]
+    rates = {name: least_rate_per_s(load, [o for o, n in held if n == name]) for name in segments}
+    return [_outlook(o, name, segments, load, window_s, alpha, assumed, rates[name]) for o, name in held]
 
 
 def level(rows: Sequence[Outlook], objectives: Sequence[Objective]) -> float:
@@ -120,6 +130,7 @@ def _outlook(
     window_s: float,
     alpha: float,
     assumed: Assumptions,
+    closed_rate_per_s: float | None,
 ) -> Outlook:
     if objective.kind is Kind.RECOVERY:
         return _recovery(objective, segment, segments, load)
@@ -130,21 +141,34 @@ def _outlook(
         return Outlook(
             objective.text, segment, length_s, round(length_s), 1.0, None, decidable="yes", note=note
         )
-    planned = planned_n(objective, pieces, load)
+    planned = planned_n(objective, pieces, load, closed_rate_per_s)
     if objective.kind is Kind.DRIFT:
-        return _drift(objective, segment, length_s, planned, window_s, alpha, assumed)
-    return _share(objective, segment, pieces, load, planned, alpha, assumed)
+        row = _drift(objective, segment, length_s, planned, window_s, alpha, assumed)
+    else:
+        row = _share(objective, segment, segments, load, planned, alpha, assumed)
+    return row if closed_rate_per_s is None else _at_least(row, objective)
+
+
+def _at_least(row: Outlook, objective: Objective) -> Outlook:
+    """Of a closed loop: what the least samples decide is decided; of what they do not, nothing is known."""
+    if (
+        row.decidable == "yes" and not objective.relative
+    ):  # nothing is known of the baseline that fixes the limit
+        return replace(row, at_least=True)
+    note = row.note and f"if requests take as long as their limits allow: {row.note}"
+    return replace(row, at_least=True, decidable="unknown", chances=None, note=note)
 
 
 def _share(
     objective: Objective,
     segment: str,
-    pieces: Pieces,
+    segments: Mapping[str, Pieces],
     load: LoadPlan,
     planned: int | None,
     alpha: float,
     assumed: Assumptions,
 ) -> Outlook:
+    pieces = segments[segment]
     p0, length_s = round(objective.allowed_share, 12), length_of(pieces)
     effect = assumed.design_effect or assumed_effect(objective, pieces, load)
     if not 0 < p0 < 1:
@@ -164,10 +188,27 @@ def _share(
         if planned is None
         else chances(planned, p0, alpha, effect=effect, healthy=assumed.healthy, broken=assumed.broken),
     )
-    return _with_answer(row, effect)
+    return (
+        _with_baseline(_with_answer(row), objective, segments, load)
+        if objective.relative
+        else _with_answer(row)
+    )
 
 
-def _with_answer(row: Outlook, effect: float) -> Outlook:
+def _with_baseline(
+    row: Outlook, objective: Objective, segments: Mapping[str, Pieces], load: LoadPlan
+) -> Outlook:
+    """A relative limit is fixed by the baseline's own samples: with too few of them nothing can pass, nor fail."""
+    pieces = segments.get("baseline", ())
+    planned, needed = planned_n(objective, pieces, load), smallest_n(0, round(objective.allowed_share, 12))
+    if planned is None or planned >= needed:
+        return row
+    base = replace(row, segment="baseline", length_s=length_of(pieces), planned=planned)
+    note = f"baseline: {_remedy(base, needed)}, to fix the limit"
+    return replace(row, decidable="no", chances=Chances(0.0, 0.0, 1.0, 0.0), note=note)
+
+
+def _with_answer(row: Outlook) -> Outlook:
     if row.planned is None or row.can_pass_from is None:
         return row
     if row.planned < row.can_pass_from:
@@ -186,25 +227,7 @@ def _remedy(row: Outlook, wanted: int | None) -> str:
         return f"{row.segment} is over in an instant: write it for another segment ('during …')"
     longer = row.needed_s(wanted)
     assert longer is not None
-    return f"{seconds(math.ceil(longer))} instead of {seconds(row.length_s)}, or {wanted / row.planned:.2g} times the load"
-
-
-def assumed_effect(objective: Objective, pieces: Pieces, load: LoadPlan) -> float:
-    """1 for requests. For gaps the streams under way, since a slow engine step delays them all at once.
-
-    Their number is rate x output tokens x gap (Little's law); the gap is taken as the limit, at most 50 ms.
-    Closed loops have as many as users.
-    """
-    if objective.kind not in EVENT_KINDS:
-        return 1.0
-    requests, length_s = planned_requests(pieces, load), length_of(pieces)
-    if requests is None:
-        return float(max(1, getattr(load.arrival, "users", 1)))
-    if not length_s:
-        return 1.0
-    relative_or_share = objective.relative or objective.kind is Kind.EVENT_SHARE
-    gap_s = TYPICAL_GAP_S if relative_or_share else min(objective.limit, TYPICAL_GAP_S)
-    return max(1.0, requests / length_s * load.output_tokens * gap_s)
+    return f"{seconds(math.ceil(longer))} instead of {seconds(row.length_s)}, or {significant(wanted / row.planned, 2)} times the load"
 
 
 def _drift(
@@ -216,38 +239,30 @@ def _drift(
     alpha: float,
     assumed: Assumptions,
 ) -> Outlook:
-    """By the normal approximation of the log ratio of two Poisson counts of requests."""
     width_s = window_length_s(window_s, length_s)
     windows = max(MIN_WINDOWS, int(length_s / width_s + 1e-9)) if width_s else MIN_WINDOWS
-    limit = objective.limit
-    least = math.ceil(2 * (1.645 / limit) ** 2 * windows) if limit else None
-    row = Outlook(objective.text, segment, length_s, planned, assumed.design_effect or 1.0, least)
-    if planned is None or not width_s:
+    limit, effect, broken = objective.limit, assumed.design_effect or 1.0, assumed.broken
+    if limit <= 0:
+        note = "no traffic is so even that a change of 0 % could be shown"
+        return Outlook(objective.text, segment, length_s, planned, effect, None, decidable="no", note=note)
+    passing = drift_from(lambda c: c.passes >= SURE, limit, alpha, windows, broken=broken)
+    catching = drift_from(lambda c: c.miss <= 1 - SURE, limit, alpha, windows, broken=broken)
+    row = Outlook(
+        objective.text,
+        segment,
+        length_s,
+        planned,
+        effect,
+        math.ceil(2 * (1.645 / limit) ** 2 * windows * effect),
+        None if passing is None else math.ceil(passing * effect),
+        None if catching is None else math.ceil(catching * effect),
+        None if planned is None else drift_chances(planned / effect, limit, alpha, windows, broken=broken),
+    )
+    if planned is None:
         return row
-    per_window = planned / windows / row.design_effect
-    if per_window <= 0 or smallest_limit(per_window) >= limit:
-        return replace(row, decidable="no", note=_remedy(row, least))
-    sd = math.sqrt(2 / per_window)
-    each = alpha / (2 * windows - 1)
-    normal = NormalDist()
-    reach = limit + normal.inv_cdf(1 - each) * sd
-    passes = max(0.0, 1 - 2 * (2 * windows - 1) * (1 - normal.cdf((limit - 1.645 * sd) / sd)))
-    found = Chances(
-        passes=passes,
-        false_alarm=min(1.0, 2 * (2 * windows - 1) * (1 - normal.cdf(reach / sd))),
-        miss=normal.cdf((reach - assumed.broken * limit) / sd),
-        false_pass=normal.cdf((limit - 1.645 * sd - assumed.broken * limit) / sd),
-    )
-    sure = found.passes >= SURE and found.miss <= 1 - SURE
-    enough = math.ceil(2 * ((1.645 + normal.inv_cdf(1 - 0.05 / (4 * windows))) / limit) ** 2 * windows)
-    return replace(
-        row,
-        passes_from=enough,
-        catches_from=least,
-        chances=found,
-        decidable="yes" if sure else "weak",
-        note="" if sure else _remedy(row, max(enough, planned + 1)),
-    )
+    if row.chances is None:
+        return replace(row, decidable="no", note=_remedy(row, row.needed))
+    return _with_answer(row)
 
 
 def _recovery(objective: Objective, segment: str, segments: Mapping[str, Pieces], load: LoadPlan) -> Outlook:

@@ -16,6 +16,8 @@ from chaosflow.sla.spans import window_length_s
 from chaosflow.sla.words import number, percent, quantile_name, seconds
 
 EVENT_KINDS = (Kind.EVENT_QUANTILE, Kind.EVENT_SHARE)
+TYPICAL_GAP_S = 0.05
+"""Assumed for the number of streams under way where no limit says less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +47,35 @@ def planned_requests(pieces: Pieces, load: LoadPlan) -> float | None:
     return sum(e for e in expected if e is not None) if None not in expected else None
 
 
-def planned_n(objective: Objective, pieces: Pieces, load: LoadPlan) -> int | None:
-    """Samples an objective will have in a segment; None where nothing can be said."""
+def planned_n(
+    objective: Objective, pieces: Pieces, load: LoadPlan, closed_rate_per_s: float | None = None
+) -> int | None:
+    """Samples an objective will have in a segment; None for a closed loop of which no rate is known."""
     requests = planned_requests(pieces, load)
     if requests is None:
-        return None
+        if closed_rate_per_s is None:
+            return None
+        requests = closed_rate_per_s * length_of(pieces)
     per_request = max(0, load.output_tokens - 1) if objective.kind in EVENT_KINDS else 1
     return round(requests * per_request)
+
+
+def assumed_effect(objective: Objective, pieces: Pieces, load: LoadPlan) -> float:
+    """1 for requests. For gaps the streams under way, since a slow engine step delays them all at once.
+
+    Their number is rate x output tokens x gap (Little's law); the gap is taken as the limit, at most 50 ms.
+    Closed loops have as many as users.
+    """
+    if objective.kind not in EVENT_KINDS:
+        return 1.0
+    requests, length_s = planned_requests(pieces, load), length_of(pieces)
+    if requests is None:
+        return float(max(1, getattr(load.arrival, "users", 1)))
+    if not length_s:
+        return 1.0
+    relative_or_share = objective.relative or objective.kind is Kind.EVENT_SHARE
+    gap_s = TYPICAL_GAP_S if relative_or_share else min(objective.limit, TYPICAL_GAP_S)
+    return max(1.0, requests / length_s * load.output_tokens * gap_s)
 
 
 def shortfalls(

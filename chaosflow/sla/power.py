@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 from chaosflow.sla.binomial import PASS_LEVEL, lower_tail, upper_tail
 from chaosflow.sla.exact import WINDOWS_PART
@@ -22,6 +23,8 @@ BROKEN = 3.0
 SURE = 0.95
 ESTIMATION = 1.35
 _MOST = 1 << 40
+_NORMAL = NormalDist()
+_Z95 = 1.645
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,39 @@ def chances(
 def _none_at_all(n: int, p0: float, good: float, effect: float) -> float:
     """The chance to pass without any exceedance: there is no effect to estimate then."""
     return float((1 - good) ** (n / effect)) if lower_tail(0, n, p0) <= PASS_LEVEL else 0.0
+
+
+def drift_chances(
+    n: float, limit: float, alpha: float, windows: int, *, broken: float = BROKEN
+) -> Chances | None:
+    """For ``n`` requests in so many windows, none of which drifts, or (broken) one by ``broken`` times the limit.
+
+    By the normal approximation of the log ratio of two Poisson counts; None without a request.
+    """
+    if n <= 0 or limit <= 0:
+        return None
+    sd = math.sqrt(2 * windows / n)
+    inside = limit - _Z95 * sd
+    comparisons = 2 * windows - 1
+    reach = limit + _NORMAL.inv_cdf(1 - alpha / comparisons) * sd
+    return Chances(
+        passes=max(0.0, 1 - 2 * comparisons * (1 - _NORMAL.cdf(inside / sd))),
+        false_alarm=min(1.0, 2 * comparisons * (1 - _NORMAL.cdf(reach / sd))),
+        miss=_NORMAL.cdf((reach - broken * limit) / sd),
+        false_pass=_NORMAL.cdf((inside - broken * limit) / sd),
+    )
+
+
+def drift_from(
+    holds: Callable[[Chances], bool], limit: float, alpha: float, windows: int, *, broken: float = BROKEN
+) -> int | None:
+    """Requests from which the chances of a drift verdict are as wished."""
+
+    def enough(n: int) -> bool:
+        found = drift_chances(n, limit, alpha, windows, broken=broken)
+        return found is not None and holds(found)
+
+    return _smallest(enough, 1.0) if limit > 0 else None
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from chaosflow.core.histogram import Histogram
 from chaosflow.core.slo import Objective, SegmentVerdict, State
 from chaosflow.core.slots import Blocks
+from chaosflow.core.units import significant
 from chaosflow.sla.binomial import lower_rank, upper_rank
 from chaosflow.sla.exact import Decision, decide
 from chaosflow.sla.spans import Seconds, tumbling
@@ -122,7 +123,7 @@ def tail_of_sentence(objective: Objective, decision: Decision) -> str:
             "give the load more workers"
         )
     if decision.effect > 1.05:
-        parts.append(f"bursts: {decision.effect:.3g} samples count as one")
+        parts.append(f"bursts: {significant(decision.effect)} samples count as one")
     total = decision.total
     if (
         decision.state is State.INCONCLUSIVE

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import mean, median_low, stdev
 
 from chaosflow.core.clock import NS_PER_S
@@ -184,12 +184,25 @@ def _recovery(evidence: Evidence, fault: FaultFact, normal: Normal | None) -> Re
 def _measured(evidence: Evidence, fault: FaultFact, watch: Seconds, normal: Normal, lost: int) -> Recovery:
     first = math.floor(watch.begin_s)
     found = buckets(evidence.store, first, math.floor(watch.end_s + 1e-6), normal.width_s)
-    start = _start_of_run([normal.good(b) for b in found])
+    detect_s = _time_to_detect(evidence, fault, watch, normal)
+    if len(found) < RUN_LENGTH:
+        why = f"it was watched for {seconds(watch.length_s)}, and {RUN_LENGTH} buckets of {normal.width_s} s are needed"
+        return Recovery(
+            fault.name, False, None, watch.length_s, f"not measured: {why}", lost, detect_s, normal.width_s
+        )
+    good = [normal.good(b) for b in found]
+    start = _start_of_run(good)
+    good_for_s = (
+        0.0 if start is not None else float(normal.width_s * len(list(takewhile(bool, reversed(good)))))
+    )
     seconds_ = None if start is None else max(0.0, found[start].begin_s - watch.begin_s)
     what = "revert" if fault.reversible else "injection"
     tail = f"; {number(lost)} requests lost" if lost else ""
     if seconds_ is None:
-        sentence = f"not recovered within the {seconds(watch.length_s)} watched after the {what}{tail}"
+        though = f", though its last {seconds(good_for_s)} were good" if good_for_s else ""
+        sentence = (
+            f"not recovered within the {seconds(watch.length_s)} watched after the {what}{though}{tail}"
+        )
     else:
         when = f"{seconds(seconds_)} after" if seconds_ else "at once with"
         sentence = f"recovered {when} the {what} (to within {normal.width_s} s){tail}"
@@ -200,8 +213,9 @@ def _measured(evidence: Evidence, fault: FaultFact, watch: Seconds, normal: Norm
         watch.length_s,
         sentence,
         lost,
-        _time_to_detect(evidence, fault, watch, normal),
+        detect_s,
         float(normal.width_s),
+        good_for_s,
         _tokens_lost(evidence, fault, watch, seconds_),
     )
 
@@ -268,14 +282,14 @@ def _time_to_detect(evidence: Evidence, fault: FaultFact, watch: Seconds, normal
 
 
 def judge_recovery(objective: Objective, recovery: Recovery) -> SegmentVerdict:
-    """``recovery <= 30s`` for one fault. Not measured, or watched for less than the limit, decides nothing."""
+    """``recovery <= 30s`` for one fault. Decides nothing where it may have begun in time."""
     allowed = f"; {seconds(objective.limit)} allowed"
     segment = f"{recovery.fault}.recovery"
     if not recovery.measured:
         state, tail = State.INCONCLUSIVE, ""
     elif recovery.seconds is not None:
         state, tail = State.PASS if recovery.seconds <= objective.limit else State.FAIL, allowed
-    elif recovery.watched_s >= objective.limit:
+    elif recovery.watched_s - recovery.good_for_s >= objective.limit:
         state, tail = State.FAIL, allowed
     else:
         state, tail = State.INCONCLUSIVE, f"{allowed}: watch it for longer (phases.recovery)"

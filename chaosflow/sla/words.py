@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaosflow.core.slo import Objective
-from chaosflow.core.units import format_duration
+from chaosflow.core.units import format_duration, significant
 
 _ONE_AND_MANY = {
     "gap": ("gap", "gaps"),
@@ -16,14 +16,14 @@ _ONE_AND_MANY = {
 
 def percent(share: float) -> str:
     """``0.0037`` -> ``0.37 %``; three digits, more where fewer would say 100 % of what is not all."""
-    text = f"{100 * share:.3g}"
-    if share < 1 and float(text) >= 100:
-        text = f"{100 * share:.6g}"
-    return f"{text} %"
+    digits = 3
+    while share < 1 and digits < 15 and float(f"{100 * share:.{digits}g}") >= 100:
+        digits += 3
+    return f"{significant(100 * share, digits)} %"
 
 
 def signed_percent(change: float) -> str:
-    return f"{100 * change:+.3g} %" if change else "0 %"
+    return f"{'+' if change > 0 else ''}{significant(100 * change)} %" if change else "0 %"
 
 
 def number(count: int) -> str:

@@ -20,6 +20,7 @@ from chaosflow.orchestrator.metrics.snapshot import BOUNDS_S
 from chaosflow.orchestrator.prepare import prepare
 from chaosflow.reports.monitoring import CONFIG, DASHBOARD, RULES, monitoring_text, write_monitoring
 
+_GOLDEN = Path(__file__).with_name("metrics_dashboard.golden.txt")
 _DOCS = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
@@ -83,6 +84,22 @@ def test_the_dashboard_fits_any_grafana() -> None:
     for expression in expressions():
         assert 'job=~"$job"' in expression
         assert 'instance=~"$instance"' in expression
+
+
+def outline() -> str:
+    """What the dashboard shows, a line for each panel and for each of its expressions."""
+    lines = []
+    for panel in board()["panels"]:
+        unit = panel.get("fieldConfig", {}).get("defaults", {}).get("unit", "")
+        lines.append(f"{panel['type']}: {panel['title']}" + (f" [{unit}]" if unit else ""))
+        lines += [f"    {target['expr']}" for target in panel.get("targets", [])]
+    lines += [f"annotation: {a['name']}\n    {a['expr']}" for a in board()["annotations"]["list"]]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_dashboard_shows_what_it_should() -> None:
+    """Golden: a panel, a unit or an expression that changes is a change that somebody has to mean."""
+    assert outline() == _GOLDEN.read_text()
 
 
 def test_panels_have_their_own_place_id_and_title() -> None:

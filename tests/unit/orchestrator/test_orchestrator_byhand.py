@@ -28,6 +28,7 @@ def test_every_wrong_param_is_named_at_once() -> None:
     text = str(caught.value)
     assert "did you mean 'delay_ms'?" in text
     assert "jitter_ms" in text
+    assert "'delay_ms' is missing; add delay_ms=…" in text, "as Python is written, and not as YAML"
     with pytest.raises(UsageError, match=r"did you mean 'proxy\.latency'"):
         make_atom("proxy.latncy", {}, ATOMS)
 

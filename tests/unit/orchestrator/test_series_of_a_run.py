@@ -76,6 +76,22 @@ def test_rows_and_csv_have_every_column() -> None:
     assert len(csv_line(rows[0]).split(",")) == len(COLUMNS)
 
 
+def test_a_second_that_the_end_cuts_has_no_rate() -> None:
+    """Each chart of a rate used to end in a fall that no service had."""
+    store, rows = CellStore(), list[Row]()
+    builder = SeriesBuilder(0.0, rows.append)
+    for second in range(4):
+        _fill(store, second, 10.0)
+    builder.extend(store, 1, {})
+    builder.extend(store, 3, {}, 3)
+    made = builder.result()
+    assert made.tokens_per_s == [30.0, 30.0, 30.0, None]
+    assert (made.requests_per_s[-2:], made.errors_per_s[-2:]) == ([4.0, None], [1.0, None])
+    assert made.error_percent == [25.0] * 4
+    assert made.ttft_p50_ms[3] is not None
+    assert ",,,," in csv_line(rows[3])
+
+
 def test_a_long_run_is_thinned_out_and_keeps_its_spike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series_module, "KEPT_ROWS", 100)
     store = CellStore()

@@ -69,6 +69,24 @@ def test_problems_of_its_scenarios_stand_in_their_own_files(folder: Path) -> Non
     assert any("--set loda.x=1" in p for p in found)
 
 
+def test_what_is_wrong_elsewhere_hides_no_problem_of_a_scenario(folder: Path) -> None:
+    found = problems(
+        folder,
+        "scenarios:\n  - run: smal.yaml\n  - 7\n  - run: small.yaml\n  - run: small.yaml\n"
+        "metrics: [ttft_p96_ms]\nmin_effect: 0\nkeep: 0s\n",
+    )
+    text = "\n".join(found)
+    for told in (
+        "suite.yaml:2:10: scenario 'smal.yaml' has 1 problem",
+        "suite.yaml:3:",
+        "suite.yaml:5:10: scenario 'small' stands twice",
+        "unknown metric 'ttft_p96_ms'",
+        "suite.yaml:7:13: min_effect must be above 0",
+        "suite.yaml:8:7: keep must be above 0",
+    ):
+        assert told in text, (told, text)
+
+
 def test_one_name_twice_would_be_one_history(folder: Path) -> None:
     (found,) = problems(folder, "scenarios:\n  - run: small.yaml\n  - run: small.yaml\n")
     assert found.startswith("suite.yaml:3:10: scenario 'small' stands twice")

@@ -119,3 +119,16 @@ def test_ticks_are_round() -> None:
     assert nice_ticks(0, 100, 5) == [0, 20, 40, 60, 80, 100]
     assert nice_ticks(-5, 107.4, 6) == [0, 20, 40, 60, 80, 100]
     assert nice_ticks(0, 0.05, 5) == [0, 0.01, 0.02, 0.03, 0.04, 0.05]
+
+
+def test_the_static_drawing_marks_recoveries_and_ends_with_the_run() -> None:
+    """Without JavaScript and on paper the page promised a dotted line that was not there."""
+    result = sample()
+    end_s = max(s.end_s for s in result.segments)
+    heat = result.heat[0]
+    heat.column_s = 1.05 * (end_s - heat.begin_s) / len(heat.counts[0])
+    book = chart_book(result)
+    drawn = [svg_plot(panel, book).svg for panel in book.panels]
+    place = 1000 * ((book.bands[1].recovered_s or 0) - book.begin_s) / (book.end_s - book.begin_s)
+    assert f'stroke: {book.bands[1].colour}" d="M{place:.1f} 0V150' in drawn[0]
+    assert "clip-path: inset(0 " in drawn[1]

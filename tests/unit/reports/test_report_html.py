@@ -163,3 +163,15 @@ def test_hundreds_of_faults_are_neither_slow_nor_large() -> None:
     assert len(page.encode()) <= MAX_BYTES
     assert page.count('"BoxAnnotation"') < 30
     assert "f199" in page
+
+
+def test_a_fault_whose_turn_never_came_is_not_called_unconfirmed() -> None:
+    """After an abort the page said of a fault that was never injected that its effect was not confirmed."""
+    result = sample()
+    last = result.faults[-1]
+    for name in ("inject_begin_s", "inject_ack_s", "revert_begin_s", "revert_ack_s", "recovery"):
+        setattr(last, name, None)
+    last.confirmed, last.evidence, last.error = False, "", ""
+    page = render_html(result)
+    assert re.search(rf'<li class="inconclusive">\s*{last.name} \({last.kind}\) was not injected', page)
+    assert "its effect was not confirmed" not in page

@@ -43,3 +43,11 @@ def test_fault_left_behind_names_the_command() -> None:
     assert "NOT undone" in text
     assert "kill -CONT -- 4211" in text
     assert "PASS" not in text
+
+
+def test_a_recovery_that_was_not_measured_says_why() -> None:
+    result = sample("pass")
+    recovery = result.faults[0].recovery
+    assert recovery is not None
+    recovery.measured, recovery.sentence = False, "not measured: the baseline has 8 buckets"
+    assert "recovery not measured: the baseline has 8 buckets" in " ".join(_text(result, width=200).split())

@@ -74,6 +74,11 @@ def test_arrivals_that_were_never_even_scheduled_break_the_run() -> None:
     assert broken_run(replace(made, arrival_kind="closed", rate_per_s=None)) == []
 
 
+def test_a_poisson_schedule_may_draw_fewer_than_its_rate() -> None:
+    """1,200 were scheduled and sent; 22 a second would be 1,320, and 1,210 lie within three standard deviations."""
+    assert broken_run(replace(evidence(["error_rate <= 1%"]), rate_per_s=22)) == []
+
+
 def test_seconds_that_no_worker_has_reported_yet_are_not_missed() -> None:
     made = evidence(["error_rate <= 1%"])
     traffic(made.store, range(40, 65), requests=0)

@@ -54,6 +54,21 @@ def test_a_rise_fails_too() -> None:
     assert judged(store_of(rng.poisson(rate))).state is State.FAIL
 
 
+@pytest.mark.slow
+def test_many_windows_just_at_the_limit_fail_no_more_often_than_one_may() -> None:
+    """Each of the six is set against the baseline: the level is shared among all comparisons."""
+    rng = np.random.default_rng(8)
+    runs, fails = 200, 0
+    for _ in range(runs):
+        store = store_of([*rng.poisson(40, 180), *rng.poisson(0.85 * 40, 180)])
+        verdict = judge_drift(
+            DRIFT, "jitter", store, alpha=0.05, span=Seconds(180.0, 360.0), baseline=BASELINE, window_s=30.0,
+            poisson=True,
+        )  # fmt: skip
+        fails += verdict.state is State.FAIL
+    assert fails / runs <= 0.09
+
+
 def test_several_small_steps_below_the_threshold_fail_against_the_baseline() -> None:
     """asv 932: several small steps, each below the threshold."""
     rate = 100 * 0.9 ** (np.arange(180) // 30)  # steps of 10 %, 41 % in all

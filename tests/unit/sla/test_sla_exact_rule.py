@@ -147,6 +147,11 @@ def test_one_bad_window_does_not_fail() -> None:
     assert decide(blocks, 0.05, ALPHA, tumbling(blocks, Seconds(0.0, 600.0), 30.0)).state is State.PASS
 
 
+def test_seconds_that_a_boundary_cuts_are_left_out() -> None:
+    assert Seconds(1.2, 4.9).whole() == range(2, 4)
+    assert len(Seconds(1.2, 1.9).whole()) == 0
+
+
 def test_windows_are_a_third_of_a_short_segment_and_late_ends_fall_into_the_last() -> None:
     blocks = cells([(1, 0)] * 40)  # ten seconds of requests that ended after the segment
     windows = tumbling(blocks, Seconds(0.0, 30.0), 60.0)
@@ -160,6 +165,27 @@ def test_the_percentile_shown_is_the_nearest_rank_with_its_interval() -> None:
     assert low == pytest.approx(0.937, rel=0.01)
     assert high == pytest.approx(0.964, rel=0.01)
     assert observed_quantile(0.95, 0, None) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"), [("error_rate <= 20%", 0.1), ("completeness >= 80%", 0.9), ("goodput >= 80%", 0.9)]
+)
+def test_the_interval_of_a_share_surrounds_what_was_seen(text: str, seen: float) -> None:
+    verdict = judged(text, spread(400, 40))
+    assert verdict.observed == pytest.approx(seen)
+    assert verdict.low is not None
+    assert verdict.high is not None
+    assert seen - 0.05 < verdict.low < seen < verdict.high < seen + 0.05
+
+
+def test_the_interval_shown_is_that_of_as_many_samples_as_count() -> None:
+    times = histogram(i / 1000 for i in range(1, 1001))
+    _, low, high = observed_quantile(0.95, 1000, times)
+    seen, far_low, far_high = observed_quantile(0.95, 1000, times, effect=4.0)
+    assert None not in (low, high, far_low, far_high)
+    assert seen == pytest.approx(0.95, rel=0.01)
+    assert 1.5 < (seen - far_low) / (seen - low) < 2.5  # type: ignore[operator]
+    assert far_high > high  # type: ignore[operator]
 
 
 def test_relative_limits_lie_either_side_of_the_factor() -> None:

@@ -113,6 +113,15 @@ def test_a_late_client_makes_only_its_segment_invalid() -> None:
     assert "client was late" in verdict.reason
 
 
+def test_what_is_broken_is_named_also_where_another_objective_proves_nothing() -> None:
+    made = with_samples(good(), 1, "baseline", 600, 300)
+    made.store.by_segment["jitter", "client_lag"] = histogram([0.1] * 100)
+    verdict = judge(made)
+    assert (verdict.state, verdict.objectives[1].state) == (State.INVALID, State.FAIL)
+    assert "client was late" in verdict.reason
+    assert verdict.reason.endswith(f". Broken besides: {made.objectives[1].text}")
+
+
 def test_alpha_is_shared_by_every_test_of_the_run() -> None:
     assert good().alpha() == pytest.approx(0.05 / 6)
     assert evidence([TTFT + " during baseline"], faults=["jitter"]).alpha() == pytest.approx(0.05)
@@ -141,7 +150,7 @@ def test_the_recovery_objective_has_one_verdict_a_fault() -> None:
     verdict = judge(evidence(["recovery <= 10s"], faults=["a", "b"]))
     assert verdict.state is State.PASS
     assert [s.segment for s in verdict.objectives[0].segments] == ["a.recovery", "b.recovery"]
-    assert verdict.objectives[0].sentence.startswith("holds in all 2 segments")
+    assert verdict.objectives[0].sentence.startswith("holds in both segments")
 
 
 def test_drift_is_judged_from_the_true_totals() -> None:

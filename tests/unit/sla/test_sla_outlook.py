@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,17 @@ from chaosflow.core.slo import State
 from chaosflow.core.slots import Blocks
 from chaosflow.sla.binomial import lower_tail, smallest_n, upper_tail
 from chaosflow.sla.exact import decide
-from chaosflow.sla.outlook import Assumptions, Outlook, assumed_effect, level, outlooks
-from chaosflow.sla.power import catches_from, chances, fail_from, pass_up_to, passes_from
+from chaosflow.sla.outlook import Assumptions, Outlook, level, outlooks
+from chaosflow.sla.plan import assumed_effect
+from chaosflow.sla.power import (
+    Chances,
+    catches_from,
+    chances,
+    drift_chances,
+    fail_from,
+    pass_up_to,
+    passes_from,
+)
 from chaosflow.sla.spans import Seconds, tumbling
 
 SEGMENTS = {"baseline": [(5.0, 65.0)], "jitter": [(65.0, 85.0)], "jitter.recovery": [(85.0, 95.0)]}
@@ -98,6 +109,39 @@ def test_a_closed_loop_is_told_what_it_needs_and_no_chance() -> None:
     assert row.can_pass_from == 299
 
 
+def test_a_closed_loop_brings_at_least_what_its_own_limits_ask_for() -> None:
+    """DESIGN.md: closed loops are estimated. A service that keeps e2e <= 2s serves 16 users at 8/s or faster."""
+    load = LoadPlan(arrival=ClosedArrival(kind="closed", users=16, think_time=1.0), output_tokens=64)
+    limits = (
+        "error_rate <= 5%",
+        "e2e.p95 <= 1s during baseline",
+        "e2e.p99 <= 3s during jitter",
+        "gap.p99 <= 100ms",
+    )
+    found = {(r.objective.split()[0], r.segment): r for r in rows(*limits, load=load)}
+    base, fault, after = (found["error_rate", s] for s in ("baseline", "jitter", "jitter.recovery"))
+    assert (base.planned, base.at_least, base.decidable) == (16 * 60 // 2, True, "unknown")
+    assert base.note.startswith("if requests take as long as their limits allow: ")
+    assert base.needed_s(base.needed) == pytest.approx(base.needed / 8)  # type: ignore[operator]
+    assert (fault.planned, fault.chances) == (16 * 20 // 4, None)
+    assert (after.planned, after.at_least) == (None, False), "no limit bounds a whole request there"
+    assert found["gap.p99", "baseline"].planned == 480 * 63
+    many = LoadPlan(arrival=ClosedArrival(kind="closed", users=160), output_tokens=64)
+    (sure, *_) = rows("ttft.p95 <= 1s during baseline", "gap.p95 <= 100ms during baseline", load=many)
+    assert (sure.planned, sure.decidable) == (round(160 * 60 / (1 + 63 * 0.1)), "yes")
+    assert (
+        rows("e2e.p95 <= 1s during jitter", "ttft.p95 <= 3x baseline during jitter", load=many)[1].decidable
+        == "unknown"
+    )
+    assert (
+        rows(
+            "e2e.p95 <= 1s during baseline",
+            load=LoadPlan(arrival=ClosedArrival(kind="closed", users=8), locustfile="mine.py"),
+        )[0].planned
+        is None
+    )
+
+
 def test_drift_and_recovery_say_what_they_need() -> None:
     slow = rows("throughput.drift within 15% during baseline", rate=2)[0]
     fast = rows("throughput.drift within 15% during baseline", rate=400)[0]
@@ -108,6 +152,41 @@ def test_drift_and_recovery_say_what_they_need() -> None:
     late = rows("recovery <= 60s")[0]
     assert late.decidable == "weak"
     assert "phases.recovery" in late.note
+
+
+def test_from_the_samples_named_a_drift_is_caught() -> None:
+    """The number beside "to catch" was once that of "to pass": 722 requests, with which 58 % were missed."""
+    (row,) = rows("throughput.drift within 15% during baseline")
+    assert row.catches_from is not None
+    assert row.passes_from is not None
+    windows = 3
+    at, below = (drift_chances(row.catches_from * part, 0.15, 0.05, windows) for part in (1.0, 0.8))
+    assert at is not None
+    assert below is not None
+    assert at.miss <= 0.05 < below.miss
+    closed = LoadPlan(arrival=ClosedArrival(kind="closed", users=8))
+    (unknown,) = rows("throughput.drift within 15% during baseline", load=closed)
+    assert (unknown.catches_from, unknown.chances) == (row.catches_from, None)
+
+
+def test_a_drift_of_nothing_can_not_be_shown() -> None:
+    (row,) = rows("throughput.drift within 0% during baseline")
+    assert (row.decidable, row.can_pass_from) == ("no", None)
+
+
+def test_a_relative_limit_that_the_baseline_cannot_fix_decides_nothing() -> None:
+    few, enough = (
+        rows("ttft.p99 <= 2x baseline during jitter", rate=4.9),
+        rows("ttft.p99 <= 2x baseline during jitter", rate=5),
+    )
+    assert (few[0].decidable, few[0].chances) == ("no", Chances(0.0, 0.0, 1.0, 0.0))
+    assert few[0].note.startswith("baseline: 1 min 2 s instead of 1 min")
+    assert "baseline" not in enough[0].note
+
+
+def test_a_factor_of_hundreds_is_written_out() -> None:
+    (row,) = rows("ttft.p99.9 <= 1s during jitter", rate=5)
+    assert re.search(r"or \d,?\d\d\d? times the load", row.note), row.note
 
 
 def test_ramps_count_in_the_segment_they_fall_in() -> None:

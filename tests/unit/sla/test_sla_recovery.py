@@ -53,6 +53,12 @@ def test_latency_counts_and_not_only_tokens() -> None:
     assert judge_recovery(LIMIT, recovery).state is State.FAIL
 
 
+def test_failures_count_where_tokens_and_latency_are_as_before() -> None:
+    made = run()
+    traffic(made.store, range(95, 103), failed=1, tokens=200)
+    assert measured(made).seconds == 8.0
+
+
 def test_two_good_buckets_are_no_recovery() -> None:
     made = run(dead_until_s=100)
     traffic(made.store, range(96, 98))
@@ -69,6 +75,28 @@ def test_not_recovered_is_censored_and_never_zero() -> None:
     assert verdict.sentence.startswith("not recovered within the 30 s watched")
     patient = parse_objective("recovery <= 60s")
     assert judge_recovery(patient, recovery).state is State.INCONCLUSIVE
+
+
+def test_a_recovery_that_began_in_time_but_too_late_to_be_seen_does_not_fail() -> None:
+    """Three good buckets count; of a watch of 12 s only two are left after one that began at 10 s."""
+    made = run(dead_until_s=105)
+    recovery = measured(replace(made, segments=segment_map(faults={"pause": (65, 95, 107)})))
+    assert (recovery.seconds, recovery.watched_s, recovery.good_for_s) == (None, 12.0, 2.0)
+    verdict = judge_recovery(parse_objective("recovery <= 11s"), recovery)
+    assert verdict.state is State.INCONCLUSIVE
+    assert "its last 2 s were good" in verdict.sentence
+    assert "phases.recovery" in verdict.sentence
+    assert judge_recovery(parse_objective("recovery <= 9s"), recovery).state is State.FAIL
+
+
+@pytest.mark.parametrize("watched_s", [0, 1, 2])
+def test_a_watch_too_short_for_three_buckets_measures_nothing(watched_s: int) -> None:
+    """After an abort: "not recovered within the 1.57 ms watched"; with "recovery <= 1s" it failed."""
+    made = replace(run(), segments=segment_map(faults={"pause": (65, 95, 95 + watched_s)}))
+    recovery = measured(made)
+    assert not recovery.measured
+    assert recovery.sentence.startswith("not measured: it was watched for ")
+    assert judge_recovery(parse_objective("recovery <= 1s"), recovery).state is State.INCONCLUSIVE
 
 
 def test_times_are_monotonic_and_independent_of_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +195,14 @@ def test_a_failing_baseline_is_no_measure_of_recovery() -> None:
     assert recovery.seconds is None
     assert recovery.sentence.startswith("not measured: the baseline was failing (95% of its requests)")
     assert judge_recovery(LIMIT, recovery).state is State.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("failed", "is_measure"), [(2, True), (3, False)])
+def test_more_than_a_tenth_of_failures_is_no_measure(failed: int, is_measure: bool) -> None:
+    made = run()
+    for second in range(5, 65):
+        made.store.counts[second, "baseline"] = Count(resolved=20, failed=failed)
+    assert measured(made).measured is is_measure
 
 
 def test_a_few_failures_in_the_baseline_leave_it_a_measure() -> None:
