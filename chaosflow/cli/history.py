@@ -20,8 +20,9 @@ from chaosflow.cli.metering import (
     MetricsPortOption,
     metering,
 )
-from chaosflow.cli.shared import HistoryOption, RunsDirOption, out, run_folder, say, view_of, warn, wrapped
-from chaosflow.core.errors import ExitCode, UsageError
+from chaosflow.cli.runs import run_folder
+from chaosflow.cli.shared import A_RUN, HistoryOption, RunsDirOption, out, say, view_of, warn, wrapped
+from chaosflow.core.errors import ChaosflowError, ExitCode, UsageError
 from chaosflow.core.result import RunResult
 from chaosflow.core.units import parse_duration_s
 from chaosflow.orchestrator.nightly import Nightly
@@ -32,11 +33,17 @@ from chaosflow.reports.history.compare import compare as compare_runs
 from chaosflow.reports.history.compare import overall, usual_differences
 from chaosflow.reports.history.entry import Entry, differences, entry_of
 from chaosflow.reports.history.nightly_text import write_nightly
+from chaosflow.reports.history.report import NightlyReport
 from chaosflow.reports.history.samples import load_samples
 from chaosflow.reports.history.store import HISTORY_FILE, History
 from chaosflow.reports.writer import load_result
 
-_COMPARE_CODES = {"worse": ExitCode.FAIL, "undecided": ExitCode.INCONCLUSIVE, "none": ExitCode.PASS}
+_COMPARE_CODES = {
+    "worse": ExitCode.FAIL,
+    "undecided": ExitCode.INCONCLUSIVE,
+    "few": ExitCode.INCONCLUSIVE,
+    "none": ExitCode.PASS,
+}
 
 
 def history(
@@ -83,8 +90,8 @@ def _plain(entry: Entry) -> dict[str, Any]:
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="The run to compare with: its folder or id.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="The run that is judged.")],
+    first: Annotated[Path, typer.Argument(metavar="A", help=f"The run to compare with. {A_RUN}")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="The run that is judged.")],
     min_effect: Annotated[str, typer.Option(help="The least change worth a word.")] = "10%",
     force: Annotated[bool, typer.Option("--force", help="Also where machine or scenario differ.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Show the tests without a finding too.")] = False,
@@ -94,7 +101,11 @@ def compare(
 ) -> None:
     """Is run B worse than run A? Ends with 1 if it is, 0 if nothing says so, 3 where undecided."""
     effect = _share(min_effect)
-    folders = [_find(run, runs_dir, history) for run in (first, second)]
+    folders = [run_folder(run, runs_dir, history) for run in (first, second)]
+    if folders[0].resolve() == folders[1].resolve():
+        raise UsageError(
+            f"{first} and {second}", "are the same run", "name two runs; chaosflow history lists them"
+        )
     results = [load_result(folder) for folder in folders]
     _require_comparable(*results, force=force)
     segments = [s.name for s in results[0].segments if s.kind not in ("warmup", "edge")]
@@ -126,6 +137,7 @@ def _verdict_words(verdict: str, results: list[RunResult]) -> str:
     text = {
         "worse": f"{b} is worse than {a}",
         "undecided": f"undecided: {b} looks worse than {a}, but by too few samples to tell",
+        "few": f"undecided: {a} and {b} are too short to be compared",
         "none": f"nothing says that {b} is worse than {a}",
     }[verdict]
     return f"{text} (one run each; a nightly tells a change from a bad moment)"
@@ -141,21 +153,6 @@ def _require_comparable(a: RunResult, b: RunResult, *, force: bool) -> None:
         )
     for text in differ:
         warn("differs", text)
-
-
-def _find(run: str, runs_dir: Path, history: Path | None) -> Path:
-    """A run's folder by path, by id below the runs, or where the history says it is."""
-    try:
-        return run_folder(Path(run), runs_dir)
-    except UsageError:
-        path = history or runs_dir / HISTORY_FILE
-        if path.is_file():
-            with History.read(path) as opened:
-                entry = opened.find(run)
-                folder = opened.folder(entry, runs_dir) if entry else None
-                if folder is not None:
-                    return folder
-        raise
 
 
 def _share(text: str) -> float:
@@ -196,8 +193,22 @@ def nightly(
         leave_at_once()
         folder = runs_dir / report.session
         out.print(tables.nightly_table(report))
-        written = write_nightly(report, folder)
-        hand_over(folder)
-        say(f"report: {written['page']}")
+        code = _written(report, folder)
         metrics.linger()
-    raise typer.Exit(report.exit_code)
+    raise typer.Exit(int(code))
+
+
+def _written(report: NightlyReport, folder: Path) -> ExitCode:
+    """Write what a nightly leaves; its exit code, which a report that cannot be written turns into an error.
+
+    Not where a fault is still in place: that beats all.
+    """
+    code = ExitCode(report.exit_code)
+    try:
+        say(f"report: {write_nightly(report, folder)['page']}")
+    except ChaosflowError as e:
+        warn("error", str(e), "bold red")
+        code = code if code is ExitCode.NOT_UNDONE else ExitCode.ERROR
+    if folder.exists():
+        hand_over(folder)
+    return code

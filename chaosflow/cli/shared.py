@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from chaosflow.core.errors import UsageError
 from chaosflow.orchestrator.prepare import Prepared, prepare, require_no_warnings
 from chaosflow.views import LiveView, PatientConsole, PlainView
 
@@ -30,9 +29,8 @@ RunsDirOption = Annotated[Path, typer.Option(help="Folder for the results.")]
 HistoryOption = Annotated[
     Path | None, typer.Option("--history", help="The history file; default: history.sqlite below --runs-dir.")
 ]
-RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Folder of a run, or its id below --runs-dir.")
-]
+A_RUN = "A folder, an id below --runs-dir or the beginning of one, or 'latest'."
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help=A_RUN)]
 
 
 def load(source: str, overrides: list[str] | None, strict: bool) -> Prepared:
@@ -79,15 +77,3 @@ def view_of(prepared: Prepared, plain: bool, title: str = "") -> LiveView | Plai
 def say(text: str) -> None:
     """A line on stdout as it stands: unwrapped, uncoloured."""
     out.print(text, soft_wrap=True, highlight=False, markup=False)
-
-
-def run_folder(run: Path, runs_dir: Path) -> Path:
-    """The folder of a run named by its path or its id. Raises UsageError where there is none."""
-    for folder in (run, runs_dir / run):
-        if folder.is_dir():
-            return folder
-    raise UsageError(
-        str(run),
-        f"there is no such run, neither here nor below {runs_dir}",
-        "name a run's folder or its id; chaosflow history lists them",
-    )

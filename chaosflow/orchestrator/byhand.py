@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from chaosflow.core.environment import Secrets
-from chaosflow.core.errors import ScenarioError, UsageError
+from chaosflow.core.errors import Problem, ScenarioError, UsageError
 from chaosflow.core.fault import FaultAtom
 from chaosflow.core.loadplan import LoadPlan
 from chaosflow.core.registry import Registry
@@ -63,8 +65,13 @@ def from_keywords(what: str, model: type[M], data: Mapping[str, Any]) -> M:
     for issue in whole:
         document.report(issue.path, issue.message, issue.remedy)
     if found is None:
-        raise ScenarioError(document.problems)
+        raise ScenarioError([_as_keyword(problem) for problem in document.problems])
     return found
+
+
+def _as_keyword(problem: Problem) -> Problem:
+    """A remedy written for YAML, as Python is written: ``add delay_ms=…``."""
+    return replace(problem, remedy=re.sub(r"^add '(\w+): …'$", r"add \1=…", problem.remedy))
 
 
 def refuse_unknown(what: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:

@@ -52,8 +52,11 @@ class Happened:
         return [Row("fault", n, s.record.atom.kind, s.record.capability) for n, s in self.seen.items()]
 
     def steps(self) -> list[FaultStep]:
-        """Its faults as a scenario would say them."""
-        return [_as_step(record, max(0.0, self._s(record.inject_begin_ns))) for record in self.records]
+        """Its faults as a scenario would say them, without their times.
+
+        Those were measured and not set (``faults`` of the result has them): two runs of one test are comparable.
+        """
+        return [_as_step(record) for record in self.records]
 
     def timeline(self) -> Timeline:
         """Seconds count from the baseline's end; a baseline or recovery under a second is not judged."""
@@ -84,11 +87,6 @@ class Happened:
         )
 
 
-def _as_step(record: FaultRecord, at_s: float) -> FaultStep:
-    begin_ns, end_ns = record.inject_begin_ns, record.revert_begin_ns
-    duration_s = (end_ns - begin_ns) / NS_PER_S if begin_ns is not None and end_ns is not None else None
+def _as_step(record: FaultRecord) -> FaultStep:
     params = record.atom.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return FaultStep.model_construct(
-        name=record.name, type=record.atom.kind, at=round(at_s, 3), params=params,
-        duration=None if duration_s is None else round(duration_s, 3),
-    )  # fmt: skip
+    return FaultStep.model_construct(name=record.name, type=record.atom.kind, params=params)

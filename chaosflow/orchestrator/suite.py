@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from chaosflow import scenarios_dir
 from chaosflow.core.environment import Secrets
 from chaosflow.core.errors import Problem, ScenarioError
 from chaosflow.core.fields import Model, Seconds, Share
 from chaosflow.core.source import find_scenario, read_text
-from chaosflow.core.units import did_you_mean
+from chaosflow.core.units import counted, did_you_mean
 from chaosflow.core.validation import validate
 from chaosflow.core.yamltree import Document, Path, parse_yaml
 from chaosflow.orchestrator.prepare import Prepared, prepare
@@ -49,19 +49,15 @@ class Suite(Model):
     scenarios: list[SuiteEntry] = Field(min_length=1)
     repeat: int = Field(2, ge=0, le=20)
     """How often a suspect is run again: a run that did not pass, or numbers that look changed."""
-    min_effect: Share = 0.1
+    min_effect: Share = Field(0.1, gt=0)
     """The least change worth a word, of times and rates; a share of requests must change by 1 point."""
     metrics: list[MetricName] = Field(list(JUDGED), min_length=1)
     annotations: list[Annotation] = Field([])
-    keep: Seconds | None = None
+    keep: Seconds | None = Field(None, gt=0)
     """Runs that began longer ago than this are forgotten by the history; their folders stay."""
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
-        if self.min_effect <= 0:
-            raise ValueError("min_effect: must be above 0")
-        if self.keep is not None and self.keep <= 0:
-            raise ValueError("keep: must be above 0, or every night forgets all before it")
         for note in self.annotations:
             if note.metric is not None:
                 _known_metric(note.metric)
@@ -110,13 +106,26 @@ def load_suite(path: FilePath) -> LoadedSuite:
     suite, whole = validate(document, (), Suite, Secrets())
     for issue in whole:
         document.report(issue.path, issue.message, issue.remedy)
-    prepared, problems = _scenarios(document, path, suite.scenarios if suite else [])
+    entries = suite.scenarios if suite else _readable(document.data)
+    prepared, problems = _scenarios(document, path, entries)
     if suite is not None and not problems:
         _check_annotations(document, suite, [p.loaded.scenario.name for p in prepared])
     problems = sorted([*document.problems, *problems], key=lambda p: (p.line == 0, p.line, p.column))
     if problems or suite is None:
         raise ScenarioError(problems)
     return LoadedSuite(suite, path, tuple(prepared))
+
+
+def _readable(data: Mapping[Any, Any]) -> list[SuiteEntry | None]:
+    """The scenarios of a suite that is wrong elsewhere: what is wrong with them is told in the same breath."""
+    listed = data.get("scenarios")
+    found: list[SuiteEntry | None] = []
+    for item in listed if isinstance(listed, list) else ():
+        try:
+            found.append(SuiteEntry.model_validate(item))
+        except ValidationError:
+            found.append(None)  # told of already
+    return found
 
 
 def _check_annotations(document: Document, suite: Suite, names: Sequence[str]) -> None:
@@ -129,17 +138,21 @@ def _check_annotations(document: Document, suite: Suite, names: Sequence[str]) -
 
 
 def _scenarios(
-    document: Document, path: FilePath, entries: Sequence[SuiteEntry]
+    document: Document, path: FilePath, entries: Sequence[SuiteEntry | None]
 ) -> tuple[list[Prepared], list[Problem]]:
     found: list[Prepared] = []
     problems: list[Problem] = []
     seen: dict[str, int] = {}
     for index, entry in enumerate(entries):
+        if entry is None:
+            continue
         where: Path = ("scenarios", index, "run")
         try:
             prepared = _prepare(path, entry)
         except ScenarioError as e:
-            document.report(where, f"scenario {entry.run!r} has {len(e.problems)} problem(s)", "see below")
+            document.report(
+                where, f"scenario {entry.run!r} has {counted(len(e.problems), 'problem')}", "see below"
+            )
             problems += e.problems
             continue
         name = prepared.loaded.scenario.name

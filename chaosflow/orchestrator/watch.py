@@ -21,9 +21,11 @@ from chaosflow.orchestrator.happened import NEVER_NS, Happened, Seen
 from chaosflow.orchestrator.loadprocess import DRAIN_S, START_IN_NS
 from chaosflow.orchestrator.measure import Measurement
 from chaosflow.orchestrator.recording import Summary, build_result, judgement_of, write_reports
-from chaosflow.orchestrator.rundir import Redactor, RunDir, hand_over, new_run_id
+from chaosflow.orchestrator.rundir import Redactor, RunDir, hand_over, new_run_id, owner_of_runs
 from chaosflow.orchestrator.standing import Standing
 from chaosflow.orchestrator.stopping import End, Why
+from chaosflow.reports.history.record import record_run
+from chaosflow.reports.history.store import HISTORY_FILE
 
 LOAD_READY_WITHIN_S = 60.0
 
@@ -64,6 +66,7 @@ class Watch:
         self._tasks: list[asyncio.Task[None]] = []
         self._measure = Measurement(self._scenario, self._happened.timeline())
         self._result: RunResult | None = None
+        self._end = End(Why.FINISHED, "the watch ended")
 
     # -- begin
     async def begin(self) -> None:
@@ -155,9 +158,14 @@ class Watch:
         return not self._lost and not self._standing.broken
 
     # -- end
-    async def end(self, *, drain: bool = True) -> RunResult:
-        """Stop the load, judge. Faults may still act; ``write`` waits for nothing."""
-        await self._stop_load(DRAIN_S if drain else 0.0)
+    async def end(self, cut: str = "") -> RunResult:
+        """Stop the load, judge. Faults may still act; ``write`` waits for nothing.
+
+        ``cut``: why what was watched ended early. Then requests under way are not waited for, and nothing passes.
+        """
+        if cut:
+            self._end = End(Why.CUT, cut)
+        await self._stop_load(0.0 if cut else DRAIN_S)
         for record in self._happened.records:
             with contextlib.suppress(Exception):  # its record says what was found
                 await self._standing.look_again(record)
@@ -215,6 +223,7 @@ class Watch:
         result = result.model_copy(update={"state": verdict.state, "reason": verdict.reason})
         result.artifacts = self._dir.artifacts()
         self._dir.close()
+        self._record_in_history(result)
         _, _, trouble = write_reports(result, self._dir.path)
         if trouble:
             result.notes.append(trouble)
@@ -222,13 +231,20 @@ class Watch:
         self._result = result
         return result
 
+    def _record_in_history(self, result: RunResult) -> None:
+        """As every run; one that was cut short has measured something else than its like."""
+        if self._end.why is Why.CUT:
+            return
+        path = self._standing.runs_dir / HISTORY_FILE
+        if note := record_run(result, self._dir.path, path, owner=owner_of_runs()):
+            result.notes.append(note)
+
     @property
     def folder(self) -> str:
         return str(self._dir.path)
 
     def _build(self) -> RunResult:
-        records = self._happened.records
-        end = End(Why.FINISHED, "the watch ended")
+        records, end = self._happened.records, self._end
         not_undone = [r.undo.manual for r in records if r.undo and r.undo_failed]
         result = build_result(
             summary=self._summary,

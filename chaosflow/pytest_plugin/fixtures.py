@@ -14,7 +14,7 @@ from chaosflow.pytest_plugin import translate
 from chaosflow.pytest_plugin.failures import MeasurementInvalid
 from chaosflow.pytest_plugin.load import seconds, wanted_of
 from chaosflow.pytest_plugin.rig import Rig, rig_of
-from chaosflow.pytest_plugin.verdicts import ChaosRun, enforce, note
+from chaosflow.pytest_plugin.verdicts import ChaosRun, cut_by, enforce, note
 
 if TYPE_CHECKING:
     from chaosflow.orchestrator.injector import FaultRecord
@@ -66,6 +66,9 @@ class Fault:
         self._record: FaultRecord | None = None
         self.entered = False
 
+    def __repr__(self) -> str:
+        return f"<fault {self.name or self.kind}>"
+
     @property
     def evidence(self) -> str:
         """What was seen of its effect, in words."""
@@ -106,6 +109,9 @@ class FaultMaker:
         self._made.append(made)
         return made
 
+    def __repr__(self) -> str:
+        return f"<fault: {len(self._made)} made>"
+
     def require_used(self) -> None:
         """Raise where a fault was made and never entered: its test has tested nothing."""
         idle = [made.kind for made in self._made if not made.entered]
@@ -118,6 +124,9 @@ class SloChecker:
 
     def __init__(self, rig: Rig, item: pytest.Item) -> None:
         self._rig, self._item, self._count = rig, item, 0
+
+    def __repr__(self) -> str:
+        return f"<slo_checker: {self._count} asked>"
 
     def measure(self, *objectives: str, duration: str | float = "10s", **load: Any) -> ChaosRun:
         """Drive load for ``duration``, judge, and return it, whatever the verdict. Fails nothing."""
@@ -147,9 +156,9 @@ class SloChecker:
             self._begin(objectives, load)
         try:
             yield
-        except BaseException:
+        except BaseException as e:
             with contextlib.suppress(Exception):  # the block's own error is the one to see
-                self._end("watch", drain=False)
+                self._end("watch", cut_by(e))
             raise
         with translate.errors(self._rig.settings):
             run = self._end("watch")
@@ -168,10 +177,10 @@ class SloChecker:
         command = ["pytest", self._item.nodeid]
         self._rig.begin_watch(wanted_of(name, objectives, load, command))
 
-    def _end(self, what: str, *, drain: bool = True) -> ChaosRun:
+    def _end(self, what: str, cut: str = "") -> ChaosRun:
         assert self._rig.watch is not None
         folder = Path(self._rig.watch.folder)
-        run = ChaosRun(self._rig.end_watch(drain=drain), folder)
+        run = ChaosRun(self._rig.end_watch(cut), folder)
         run.asked_at = translate.where()
         note(self._item, run, what)
         return run

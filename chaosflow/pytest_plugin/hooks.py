@@ -15,7 +15,7 @@ from chaosflow.pytest_plugin.load import wanted_of
 from chaosflow.pytest_plugin.lock import machine_lock
 from chaosflow.pytest_plugin.options import Settings, add_options
 from chaosflow.pytest_plugin.rig import Rig, close_rig, log, rig_of
-from chaosflow.pytest_plugin.verdicts import OUTCOMES, ChaosRun, enforce, note
+from chaosflow.pytest_plugin.verdicts import OUTCOMES, ChaosRun, cut_by, enforce, note
 
 GROUP = "chaosflow"
 
@@ -93,9 +93,9 @@ def _call(item: pytest.Item) -> Generator[None, None, None]:
         _begin_watch(item, rig, slo)
     try:
         yield
-    except BaseException:
+    except BaseException as e:
         with contextlib.suppress(Exception, ChaosFailure):  # the body's own error is the one to see
-            _end_watch(item, rig, drain=False)
+            _end_watch(item, rig, cut_by(e))
         raise
     run = _end_watch(item, rig)
     if run is not None:
@@ -120,13 +120,13 @@ def _begin_watch(item: pytest.Item, rig: Rig, slo: marks.SloMark) -> None:
     rig.begin_watch(wanted_of(item.name, slo.objectives, slo.keywords, ["pytest", item.nodeid]))
 
 
-def _end_watch(item: pytest.Item, rig: Rig, *, drain: bool = True) -> ChaosRun | None:
+def _end_watch(item: pytest.Item, rig: Rig, cut: str = "") -> ChaosRun | None:
     """None where nothing goes on any more."""
     if rig.watch is None:
         return None
     folder = Path(rig.watch.folder)
     with translate.errors(rig.settings):
-        run = ChaosRun(rig.end_watch(drain=drain), folder)
+        run = ChaosRun(rig.end_watch(cut), folder)
     note(item, run, "test")
     return run
 

@@ -16,7 +16,7 @@ _TEXTS = {
     "model": ("NAME", "Model to ask for; default: the first one the server lists."),
     "process": (
         "KEY=VALUE",
-        "How to find the server's processes: listen_port=, pid=, pid_file=, container= or cgroup=.",
+        "How to find the server's processes: listen_port=, pid=, pid_file=, name=, container= or cgroup=.",
     ),
     "i-own": ("HOST", "Its host name again: required for a server on another machine."),
     "api-key-env": ("NAME", "Environment variable with the server's API key; default: CHAOSFLOW_API_KEY."),

@@ -151,13 +151,13 @@ class Rig:
                 return
             time.sleep(min(0.1, left))
 
-    def end_watch(self, *, drain: bool = True) -> RunResult:
-        """End the load that goes on, and judge."""
+    def end_watch(self, cut: str = "") -> RunResult:
+        """End the load that goes on, and judge. ``cut``: why the test's own code ended early."""
         assert self.watch is not None
         watch, self.watch = self.watch, None
         self._unwritten.append(watch)
         try:
-            return self._looper.call(watch.end(drain=drain))
+            return self._looper.call(watch.end(cut))
         except BaseException:
             self._unwritten.remove(watch)
             raise

@@ -116,6 +116,11 @@ def note(item: pytest.Item, run: ChaosRun, what: str) -> None:
             item.user_properties.append((name, f"{verdict.state}: {verdict.sentence}"))
 
 
+def cut_by(error: BaseException) -> str:
+    """Why a run beside a test's own code ended early, for its report: it has not seen all that it was to see."""
+    return f"the test's own code ended early ({type(error).__name__}), so this shows only a part"
+
+
 def enforce(item: pytest.Item, run: ChaosRun, inconclusive: str, expect: str = "pass") -> None:
     """Raise what a verdict that is not the expected one means for its test."""
     state = run.state
@@ -138,17 +143,11 @@ def enforce(item: pytest.Item, run: ChaosRun, inconclusive: str, expect: str = "
 
 
 def explain(run: ChaosRun) -> str:
-    """State and reason; every objective that is no pass with its windows; every fault; where the report lies."""
-    from chaosflow.reports import words
-
+    """State and reason; every objective, with the windows that do not hold; every fault; where the report lies."""
     result = run.result
     lines = [*_wrapped(result.reason, ""), ""]
     for objective in result.objectives:
-        state = words.objective_state(objective)
-        lines.append(f"{words.STATE_MARKS.get(state, '!')} {objective.text}")
-        for verdict in objective.segments:
-            mark = words.STATE_MARKS.get(verdict.state, "!")
-            lines += _wrapped(f"    {mark} in {verdict.segment}: {verdict.sentence}", "        ")
+        lines += _objective_lines(objective)
     if result.faults:
         lines.append("")
     for fault in result.faults:
@@ -159,6 +158,24 @@ def explain(run: ChaosRun) -> str:
     if run.asked_at:
         lines.append(f"asked: {shown(run.asked_at)}")
     return "\n".join(lines)
+
+
+def _objective_lines(objective: ObjectiveResult) -> list[str]:
+    """What holds takes one line, however many windows: what does not hold is to be found at a glance."""
+    from chaosflow.reports import words
+
+    state = words.objective_state(objective)
+    mark = words.STATE_MARKS.get(state, "!")
+    if state == "pass":
+        return _wrapped(f"{mark} {objective.text}: {words.objective_sentence(objective)}", "    ")
+    lines = [f"{mark} {objective.text}"]
+    for verdict in objective.segments:
+        if verdict.state != "pass":
+            mark = words.STATE_MARKS.get(verdict.state, "!")
+            lines += _wrapped(f"    {mark} in {verdict.segment}: {verdict.sentence}", "        ")
+    if held := [verdict.segment for verdict in objective.segments if verdict.state == "pass"]:
+        lines += _wrapped(f"    {words.STATE_MARKS['pass']} in {', '.join(held)}", "        ")
+    return lines
 
 
 def fault_words(fault: FaultResult) -> str:

@@ -61,13 +61,15 @@ class Comparison:
     effect: float = 1.0
     """Design effect."""
     n: tuple[int, int] = (0, 0)
+    why: str = ""
+    """Why the test could not be made: state ``few``."""
     usual: float | None = None
     """By how much two runs of this series differ in 95 % of cases, in the metric's unit; None = not known."""
 
     @property
     def sentence(self) -> str:
         if self.before is None or self.after is None:
-            return f"too few samples ({self.n[0]:,} and {self.n[1]:,})"
+            return self.why
         text = f"{shown(self.metric, self.before)} -> {shown(self.metric, self.after)}"
         text += f", {change_words(self.metric, self.before, self.after)}"
         if self.low is not None and self.high is not None:
@@ -124,11 +126,15 @@ def _usual(values: list[float]) -> float:
 
 
 def overall(comparisons: list[Comparison]) -> str:
-    """``worse`` if any is; ``undecided`` if any is, or nothing could be tested; else ``none``."""
+    """``worse`` if any is; ``undecided`` if any is; ``few`` if no time and no rate could be tested; else ``none``.
+
+    The share of errors alone, which two runs of three seconds have too, says nothing of how fast they were.
+    """
     states = {c.state for c in comparisons}
-    if "worse" in states:
-        return "worse"
-    return "undecided" if "undecided" in states or not states - {"few"} else "none"
+    for state in ("worse", "undecided"):
+        if state in states:
+            return state
+    return "none" if any(c.state != "few" and c.metric != "error_share" for c in comparisons) else "few"
 
 
 def _decided(test: Comparison, min_effect: float) -> Comparison:
@@ -154,12 +160,21 @@ def _times(segment: str, metric: str, a: Blocks, b: Blocks) -> Iterator[Comparis
     buckets = sorted({bucket for blocks in (a, b) for block in blocks.values() for bucket in block})
     one, other = matrix(a, buckets), matrix(b, buckets)
     n = int(one.sum()), int(other.sum())
-    if min(n) < MIN_SAMPLES or min(len(a), len(b)) < MIN_BLOCKS:
-        yield Comparison(segment, f"{metric}_p50_ms", "few", None, None, n=n)
+    if too_few := _too_few(n, (len(a), len(b))):
+        yield Comparison(segment, f"{metric}_p50_ms", "few", None, None, n=n, why=too_few)
         return
     yield _bulk(segment, metric, buckets, one, other)
     if min(n) >= 5 * MIN_SAMPLES:
         yield _tail(segment, metric, buckets, one, other)
+
+
+def _too_few(n: tuple[int, int], seconds: tuple[int, int]) -> str:
+    """Why two samples cannot be compared, in words; empty = they can."""
+    if min(n) < MIN_SAMPLES:
+        return f"too few samples ({n[0]:,} and {n[1]:,}; {MIN_SAMPLES} are needed)"
+    if min(seconds) < MIN_BLOCKS:
+        return f"too short ({seconds[0]} and {seconds[1]} s with samples; {MIN_BLOCKS} are needed)"
+    return ""
 
 
 def _bulk(segment: str, metric: str, buckets: list[int], one: Counts, other: Counts) -> Comparison:
@@ -201,7 +216,8 @@ def _with_quantile(
     n = int(one.sum()), int(other.sum())
     name = f"{metric}_{label}_ms"
     if not math.isfinite(before) or not math.isfinite(after) or before <= 0:
-        return Comparison(segment, name, "few", None, None, p=1.0, n=n)  # so many failed: the errors tell it
+        why = "0 before: nothing to compare with" if before <= 0 else "too many failed: see the errors"
+        return Comparison(segment, name, "few", None, None, p=1.0, n=n, why=why)
     low, high = _ratio_interval(buckets, one, other, q)
     return Comparison(segment, name, "", before, after, low, high, p, effect, n)
 
@@ -216,8 +232,11 @@ def _ratio_interval(buckets: list[int], one: Counts, other: Counts, q: float) ->
         sums = np.cumsum(weights.astype(np.float64) @ blocks.astype(np.float64), axis=1)
         place = np.argmax(sums >= np.maximum(1, np.ceil(q * sums[:, -1:])), axis=1)
         quantiles.append(values[place])
-    ratios = quantiles[1] / quantiles[0]
-    ratios = ratios[np.isfinite(ratios)]
+    first, second = quantiles
+    fit = (
+        (first > 0) & np.isfinite(first) & np.isfinite(second)
+    )  # gaps within one read are 0, failures have no end
+    ratios = second[fit] / first[fit]
     if not len(ratios):
         return 0.0, math.inf
     low, high = np.quantile(ratios, [0.025, 0.975])
@@ -238,7 +257,7 @@ def _quantile_ms(buckets: list[int], counts: Counts, q: float) -> float:
 def _errors(segment: str, a: SegmentSamples, b: SegmentSamples) -> Comparison:
     n = sum(a.resolved.values()), sum(b.resolved.values())
     if min(n) < MIN_SAMPLES:
-        return Comparison(segment, "error_share", "few", None, None, n=n)
+        return Comparison(segment, "error_share", "few", None, None, n=n, why=_too_few(n, (0, 0)))
     failed = sum(a.failed.values()), sum(b.failed.values())
     effect = max(_error_effect(a), _error_effect(b))
     shares = [x / effect for x in (failed[0], n[0], failed[1], n[1])]
@@ -259,8 +278,10 @@ def _throughput(segment: str, a: SegmentSamples, b: SegmentSamples) -> Compariso
     """Tokens of whole seconds: the first and the last of a segment are cut."""
     one, other = (np.array([s.tokens[t] for t in sorted(s.tokens)][1:-1], dtype=np.float64) for s in (a, b))
     n = int(one.sum()), int(other.sum())
-    if min(len(one), len(other)) < MIN_BLOCKS or min(one.mean(), other.mean()) <= 0:
-        return Comparison(segment, "tokens_per_s", "few", None, None, n=n)
+    if min(len(one), len(other)) < MIN_BLOCKS or min(n) <= 0:
+        short = f"too short ({len(one)} and {len(other)} whole s with tokens; {MIN_BLOCKS} are needed)"
+        why = short if min(n) > 0 else "no tokens"
+        return Comparison(segment, "tokens_per_s", "few", None, None, n=n, why=why)
     before, after = float(one.mean()), float(other.mean())
     error = math.sqrt(_variance_of_mean(one) / before**2 + _variance_of_mean(other) / after**2)
     if error == 0:

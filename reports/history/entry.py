@@ -31,6 +31,7 @@ class Entry:
     started_utc: str
     wall_s: float
     aborted: bool = False
+    """Cut short: by an abort rule, or killed."""
     version: str = ""
     seed: int = 0
     fingerprint: dict[str, str] = field(default_factory=dict)
@@ -69,7 +70,7 @@ def entry_of(result: RunResult, folder: Path | None = None, session: str = "") -
         reason=result.reason,
         started_utc=result.started_utc,
         wall_s=result.wall_s,
-        aborted=bool(result.aborted),
+        aborted=bool(result.aborted) or result.killed,
         version=result.version,
         seed=result.seed,
         fingerprint=fingerprint_of(result),

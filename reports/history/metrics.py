@@ -122,7 +122,9 @@ def shown(name: str, value: float | None) -> str:
 
 
 def change_words(name: str, before: float, after: float) -> str:
-    """``+18 %`` (of the former value), or ``+1.2 points`` for a share. Says nothing of better or worse."""
+    """``+18 %`` (of the former value), or ``+1.2 points`` for a share; ``unchanged``. Says nothing of better or worse."""
+    if before == after:
+        return "unchanged"
     if not METRICS[name].relative:
         return f"{100 * (after - before):+.2g} points"
     if before == 0:

@@ -12,8 +12,11 @@ from chaosflow.core.slo import State
 from chaosflow.reports import words
 from chaosflow.reports.history.entry import Entry, differences
 from chaosflow.reports.history.judge import Policy, judge_all
-from chaosflow.reports.history.metrics import METRICS
+from chaosflow.reports.history.metrics import METRICS, change_words
 from chaosflow.reports.history.report import NightlyReport, ScenarioReport, SeriesReport, TonightRun
+
+_NAMED = 3
+"""Regressions that the reason names."""
 
 
 @dataclass(slots=True)
@@ -181,8 +184,7 @@ def _why(
 ) -> str:
     parts = [night.ended_early] if night.ended_early else []
     if worse:
-        first = worse[0]
-        parts.append(f"{_count(len(worse), 'regression')}: {series_name(first)} {first.sentence}")
+        parts.append(_regressions(worse))
     bad = [s for s in scenarios if s.state not in ("pass", "not run")]
     parts += [f"{s.name} {s.state}: {s.reason}" for s in bad[:3]]
     if parts:
@@ -196,6 +198,22 @@ def _why(
     known = sum(s.state == "acknowledged" for s in series)
     text = f"no regression in {_count(judged, 'series', 'series')}"
     return text + (f", {_count(known, 'known change')}" if known else "")
+
+
+def _regressions(worse: Sequence[SeriesReport]) -> str:
+    """Of one everything; of several each one's size, and no more of them than one reads."""
+    if len(worse) == 1:
+        return f"1 regression: {series_name(worse[0])} {worse[0].sentence}"
+    named = [f"{series_name(s)} {change_of(s)}" for s in worse[:_NAMED]]
+    more = len(worse) - _NAMED
+    return f"{len(worse)} regressions: {'; '.join(named)}" + (f"; and {more} more" if more > 0 else "")
+
+
+def change_of(series: SeriesReport) -> str:
+    """Now against the level before, as a person writes it."""
+    if series.reference is None or series.now is None:
+        return words.NONE
+    return change_words(series.metric, series.reference, series.now)
 
 
 def series_name(series: SeriesReport) -> str:

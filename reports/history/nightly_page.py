@@ -9,7 +9,8 @@ from typing import Any
 from chaosflow.core.units import format_duration
 from chaosflow.reports import words
 from chaosflow.reports.history.judge import BASELINE_NIGHTS, LEAST_NIGHTS
-from chaosflow.reports.history.metrics import METRICS, change_words, shown
+from chaosflow.reports.history.metrics import METRICS, shown
+from chaosflow.reports.history.night import change_of
 from chaosflow.reports.history.report import NightlyReport, SeriesReport
 from chaosflow.reports.history.trend import spark, trend
 from chaosflow.reports.page import render_page
@@ -63,13 +64,6 @@ def exit_words(code: int) -> str:
     """What a nightly's exit code means."""
     own = {0: "nothing is worse", 1: "a regression, or a failed objective", 3: "too little to decide"}
     return own.get(code) or words.exit_words(code)
-
-
-def change_of(series: SeriesReport) -> str:
-    """Now against the level before, as a person writes it."""
-    if series.reference is None or series.now is None:
-        return words.NONE
-    return change_words(series.metric, series.reference, series.now)
 
 
 def p_words(p: float) -> str:

@@ -10,10 +10,11 @@ from pathlib import Path
 from chaosflow.core.errors import ChaosflowError
 from chaosflow.reports import words
 from chaosflow.reports.history.metrics import METRICS, shown
-from chaosflow.reports.history.nightly_page import change_of, headline, render_nightly, rules
+from chaosflow.reports.history.night import change_of
+from chaosflow.reports.history.nightly_page import headline, render_nightly, rules
 from chaosflow.reports.history.report import NightlyReport, ScenarioReport, SeriesReport
 from chaosflow.reports.junit import clean
-from chaosflow.reports.writer import write_atomically
+from chaosflow.reports.writer import error_words, write_atomically
 
 FILES = {"page": "nightly.html", "summary": "nightly.md", "junit": "junit.xml", "json": "nightly.json"}
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -38,7 +39,7 @@ def write_nightly(report: NightlyReport, folder: Path) -> dict[str, Path]:
             write_atomically(folder / FILES[name], render())
             written[name] = folder / FILES[name]
         except Exception as e:  # one that fails costs no other
-            failures.append(f"{FILES[name]}: {e}")
+            failures.append(f"{FILES[name]}: {error_words(e)}")
     if summary := os.environ.get(STEP_SUMMARY):
         try:
             with Path(summary).open("a") as file:
@@ -46,7 +47,11 @@ def write_nightly(report: NightlyReport, folder: Path) -> dict[str, Path]:
         except OSError as e:
             failures.append(f"${STEP_SUMMARY} {summary}: {e.strerror}")
     if failures:
-        raise ChaosflowError(str(folder), f"could not write {'; '.join(failures)}", "free some space")
+        raise ChaosflowError(
+            str(folder),
+            f"could not write {'; '.join(failures)}",
+            "free some space, or choose another --runs-dir; 'chaosflow nightly … --no-run' judges the night again",
+        )
     return written
 
 

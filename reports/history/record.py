@@ -25,9 +25,26 @@ def record_run(
     return guarded(history, lambda: _add(result, folder, history, session), owner)
 
 
+def record_killed(
+    result: RunResult, folder: Path, history: Path, owner: tuple[int, int] | None = None
+) -> str:
+    """Add a run that was killed, as far as it could be rebuilt; once, however often. Returns and never raises: as above.
+
+    A row that the run wrote itself before it died says more, and stays.
+    """
+    return guarded(history, lambda: _add_late(result, folder, history), owner)
+
+
 def _add(result: RunResult, folder: Path, history: Path, session: str) -> None:
     with History.open(history) as opened:
         opened.add(entry_of(result, folder, session))
+
+
+def _add_late(result: RunResult, folder: Path, history: Path) -> None:
+    with History.open(history) as opened:
+        known = opened.find(result.run_id)
+        if known is None or known.aborted:
+            opened.add(entry_of(result, folder, "" if known is None else known.session))
 
 
 def guarded(history: Path, work: Callable[[], None], owner: tuple[int, int] | None = None) -> str:

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from chaosflow.core.units import format_duration
+from chaosflow.core.units import counted, format_duration
 from chaosflow.reports import words
 from chaosflow.reports.history.compare import Comparison
 from chaosflow.reports.history.entry import Entry
@@ -44,7 +44,7 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
 
 def history_table(entries: Sequence[Entry]) -> RenderableType:
     """Run (which begins with its time), state and the key metrics. Fits 80 columns."""
-    labels = [f"{METRICS[m].label}, {_UNITS.get(METRICS[m].unit, METRICS[m].unit)}" for m in KEY_METRICS]
+    labels = [f"{METRICS[m].label} {_UNITS.get(METRICS[m].unit, METRICS[m].unit)}" for m in KEY_METRICS]
     table = _table("run", "state", *labels, right=labels)
     longest = max((len(entry.run_id) for entry in entries), default=0)
     table.columns[0].no_wrap = (
@@ -70,7 +70,7 @@ def _span(entry: Entry, metric: str) -> str:
 def compare_table(comparisons: Sequence[Comparison], everything: bool) -> RenderableType:
     """What differs; ``everything`` shows the tests without a finding too."""
     rows = [c for c in comparisons if everything or c.state not in ("none", "few")]
-    quiet = len(comparisons) - len(rows)
+    quiet, few = (sum(c.state == state for c in comparisons) for state in ("none", "few"))
     table = _table("state", "segment", "metric", "first -> second", "p", right=("p",))
     for c in rows:
         mark, style = COMPARE_STATES[c.state]
@@ -78,12 +78,11 @@ def compare_table(comparisons: Sequence[Comparison], everything: bool) -> Render
         p = "" if c.before is None else "<.0001" if c.p < 1e-4 else f"{c.p:.2g}"
         table.add_row(Text(f"{mark} {c.state}", style=style), Text(c.segment), bulk_or_tail, c.sentence, p)
     parts: list[RenderableType] = [table] if rows else []
-    if quiet:
-        parts.append(
-            Text(
-                f"{quiet} of {len(comparisons)} tests show no change that matters (--all lists them).", "dim"
-            )
-        )
+    told = f"{quiet} of {len(comparisons)} tests show no change that matters"
+    if few:
+        told += f", {few} could not be made: too short, or too few samples"
+    if quiet or few:
+        parts.append(Text(f"{told} (--all lists them).", "dim"))
     return Group(*parts)
 
 
@@ -128,4 +127,4 @@ def _state(state: str) -> Text:
 
 
 def pruned_words(count: int, age_s: float) -> str:
-    return f"{count} run(s) that began more than {format_duration(age_s)} ago were forgotten; no folder was touched"
+    return f"{counted(count, 'run')} that began more than {format_duration(age_s)} ago were forgotten; no folder was touched"

@@ -9,7 +9,8 @@ from statistics import median
 
 from markupsafe import Markup
 
-from chaosflow.reports.history.metrics import shown
+from chaosflow.reports import words
+from chaosflow.reports.history.metrics import METRICS, shown
 from chaosflow.reports.history.report import Annotation, SeriesReport
 
 _WIDTH, _HEIGHT = 1000, 100
@@ -79,13 +80,18 @@ def trend(series: SeriesReport, annotations: Sequence[Annotation]) -> Trend:
     parts = [_runs(series, scale), _levels(series, scale), *marks, _line(series, scale)]
     ticks = [p.value for p in series.points]
     levels = tuple(
-        Level(shown(series.metric, v), round(100 * scale.share(v), 2)) for v in (min(ticks), max(ticks))
+        Level(_axis_text(series.metric, v), round(100 * scale.share(v), 2)) for v in (min(ticks), max(ticks))
     )
     if levels[1].percent - levels[0].percent < 14:
         levels = levels[1:]
     first, last = series.points[0].utc[:10], series.points[-1].utc[:10]
     label = f"{series.segment} {series.metric} over {len(series.points)} nights"
     return Trend(_svg(parts, label), levels, tuple(flags), first, last)
+
+
+def _axis_text(metric: str, value: float) -> str:
+    """With its unit where that is short; the heading names the others, and a phone has no room for them."""
+    return words.number(value) if len(METRICS[metric].unit) > len("share") else shown(metric, value)
 
 
 def spark(series: SeriesReport) -> Markup:

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,7 @@ def test_a_real_run_is_scraped_and_every_expression_has_data(
         look_at_dashboard(prometheus, expressions(shipped))
         look_at_rules(prometheus)
         look_at_labels(prometheus, run.folder.name)
+    look_at_names(address)
     run.until("the final state stays")
     run.process.send_signal(signal.SIGINT)  # ends the lingering, and changes nothing else
     assert run.wait(20) == run.result["exit_code"], run.text
@@ -114,6 +116,16 @@ def look_at_rules(prometheus: Prometheus) -> None:
             assert prometheus.query(f"last_over_time({rule['name']}[2m])"), (
                 f"nothing recorded as {rule['name']}"
             )
+
+
+def look_at_names(address: str) -> None:
+    """Prometheus's own opinion of names, units and help texts; it is silent where there is nothing to say."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        text = answer.read()
+    done = subprocess.run(
+        [str(tool("promtool")), "check", "metrics"], input=text, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr.decode()) == (0, "")
 
 
 def look_at_labels(prometheus: Prometheus, run_id: str) -> None:

@@ -29,6 +29,11 @@ filterwarnings = error
 LOAD = "rate_per_s=30, prompt_tokens=16, output_tokens=8, warmup='500ms'"
 
 
+def _hear_ctrl_c() -> None:
+    """A shell's background job, and whatever it starts, ignores Ctrl-C: these tests may be part of one."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @dataclass
 class Done:
     code: int
@@ -70,7 +75,7 @@ class Suite:
             process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", "--junit-xml", "junit.xml", *options],
                 cwd=self.top, env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=subprocess.STDOUT, start_new_session=True,
+                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_hear_ctrl_c,
             )  # fmt: skip
         self.processes.append(process)
         return process

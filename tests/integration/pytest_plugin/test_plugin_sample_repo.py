@@ -7,6 +7,8 @@ import shutil
 import pytest
 from pytest_rig import SAMPLE, Suite
 
+from chaosflow.reports.history.store import HISTORY_FILE, History
+
 pytestmark = pytest.mark.slow
 
 PROCESS = """\
@@ -44,3 +46,11 @@ def test_the_sample_repo_is_green_and_says_why(suite: Suite) -> None:
     assert "3 runs: 3 pass" in done.text
     runs = [p.name.split("-", 2)[2] for p in (suite.top / "chaos-runs").iterdir() if p.is_dir()]
     assert sorted(name[:6] for name in runs) == ["jitter", "test_c", "test_t"]
+    with History.read(suite.top / "chaos-runs" / HISTORY_FILE) as history:
+        rows = {row.name: row for row in history.entries()}
+    assert set(rows) == {"jitter", "test_timeline_in_the_body", "test_check_within_a_fault"}
+    setup = rows["test_timeline_in_the_body"].setup
+    assert setup["faults.slow-network.params.delay_ms"] == 40
+    assert "faults.slow-network.duration" not in setup, (
+        "measured, not set: no two runs of a test were comparable"
+    )

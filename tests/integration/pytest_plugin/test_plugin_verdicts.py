@@ -70,3 +70,32 @@ def test_whatever_is_no_pass_fails_its_own_item(suite: Suite, server: tuple[str,
     assert (
         max(len(line) for line in section.split("\n===")[0].splitlines() if "report.html" not in line) <= 80
     )
+
+
+CUT = f"""\
+import pytest
+
+@pytest.mark.slo("ttft.p50 <= 30s", {LOAD})
+def test_marked(fault, slo_checker):
+    slo_checker.hold("1.5s")
+    with fault("process.pause"):  # nobody knows its processes
+        pass
+
+def test_watched(slo_checker):
+    with slo_checker.watch("ttft.p50 <= 30s", {LOAD}):
+        slo_checker.hold("1.5s")
+        raise ValueError("its own error")
+"""
+
+
+def test_a_run_that_its_test_cut_short_is_no_pass(suite: Suite, server: tuple[str, int]) -> None:
+    """Its baseline alone held: the summary and JUnit said "pass" beside a test that had failed."""
+    suite.write("tests/test_cut.py", CUT)
+    done = suite.run("--chaos-url", server[0])
+    assert "FaultUnavailable" in done.messages("test_marked")
+    assert "ValueError: its own error" in done.messages("test_watched")
+    assert done.properties("test_marked")["chaosflow.state"] == "inconclusive"
+    section = done.text.split("= chaosflow =", 1)[1]
+    assert "the test's own code ended early (FaultUnavailable)" in section
+    assert "the test's own code ended early (ValueError)" in section
+    assert "2 runs: 2 inconclusive" in section

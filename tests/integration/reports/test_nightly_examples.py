@@ -72,10 +72,16 @@ def test_the_example_suite_is_valid() -> None:
 def test_the_pipelines_keep_history_and_reports() -> None:
     workflow = _yaml("github-nightly.yml")
     assert workflow["on"]["schedule"][0]["cron"] == "15 2 * * *"
-    uses = [step.get("uses", "").partition("@")[0] for step in workflow["jobs"]["nightly"]["steps"]]
-    assert {"actions/checkout", "actions/cache", "actions/upload-artifact"} <= set(uses)
+    steps = {step.get("uses", "").partition("@")[0]: step for step in workflow["jobs"]["nightly"]["steps"]}
+    assert {"actions/checkout", "actions/cache/restore"} <= set(steps)
+    for name in ("actions/cache/save", "actions/upload-artifact"):
+        assert steps[name]["if"] == "always()", "a night that failed was in no history of the nights after it"
+    kept, found = (steps[f"actions/cache/{what}"]["with"] for what in ("save", "restore"))
+    assert kept["path"] == found["path"] == "runs/history.sqlite"
+    assert kept["key"].startswith(found["restore-keys"])
     job = _yaml("gitlab-ci.yml")["resilience-nightly"]
     assert job["cache"]["paths"] == ["runs/history.sqlite"]
+    assert (job["cache"]["when"], job["artifacts"]["when"]) == ("always", "always")
     assert job["artifacts"]["reports"]["junit"].endswith("junit.xml")
 
 

@@ -213,5 +213,5 @@ def test_history_lists_as_table_and_json_and_forgets_on_demand(place: Place) -> 
     assert [line[0] for line in table.stdout.splitlines()[1:3]] == ["a", "b"]
     listed = place.command("history", "--json")
     assert [json.loads(line)["run_id"] for line in listed.stdout.splitlines()] == ["a", "b"]
-    assert "2 run(s)" in place.command("history", "--prune", "1d").stdout
+    assert "2 runs" in place.command("history", "--prune", "1d").stdout
     assert (place.runs / "a").is_dir()

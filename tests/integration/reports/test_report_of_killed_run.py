@@ -66,8 +66,24 @@ def test_killed_run_is_reported_and_never_passes(place: Place, monkeypatch: pyte
     assert result["worst"], "the worst requests come with the cells"
     assert result["started_utc"] < result["ended_utc"]
     assert "was killed" in (folder / "report.html").read_text()
+    _it_is_in_the_history_once(place, folder)
     _mutilated_copies_are_reported_too(place, folder)
     _what_is_not_undone_beats_all(place, folder)
+
+
+def _it_is_in_the_history_once(place: Place, folder: Path) -> None:
+    again = place.chaosflow("report", "latest")
+    assert again.returncode in (1, 3), again.stderr
+    listed = place.chaosflow("history", "--json")
+    assert listed.returncode == 0, listed.stderr
+    rows = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert [row["run_id"] for row in rows] == [folder.name]
+    assert rows[0]["aborted"]
+    copy = place.top / "copy"
+    shutil.copytree(folder, copy)
+    assert place.chaosflow("report", str(copy)).returncode in (1, 3)
+    assert not (place.top / "history.sqlite").exists()
+    shutil.rmtree(copy)
 
 
 def _mutilated_copies_are_reported_too(place: Place, folder: Path) -> None:
@@ -97,6 +113,7 @@ def _mutilated_copies_are_reported_too(place: Place, folder: Path) -> None:
         assert result.killed, name
         assert result.state != "pass", name
         assert result.exit_code in (1, 3), name
+        assert len(result.series.t_s) < 600, "seconds of the run, and not of the machine"
         shutil.rmtree(copy)
     copy = place.top / "copy"
     shutil.copytree(folder, copy)

@@ -110,6 +110,31 @@ def test_the_text_names_window_numbers_fault_and_report_in_80_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_what_holds_takes_one_line_however_many_windows() -> None:
+    """A broken quickstart named thirty windows that hold, and one had to look for the two that did not."""
+
+    def objective(text: str, *states: str) -> ObjectiveResult:
+        parts = [
+            SegmentVerdictResult(segment=f"fault-{i}", state=state, sentence=f"sentence {i}")
+            for i, state in enumerate(states)
+        ]
+        state = "fail" if "fail" in states else "pass"
+        return ObjectiveResult(
+            text=text, metric="ttft", kind="request_quantile", state=state, sentence="holds in all 2 segments",
+            segments=parts,
+        )  # fmt: skip
+
+    broken = objective("ttft.p95 <= 1s", "pass", "fail", "pass", "inconclusive")
+    text = explain(run(objectives=[broken, objective("error_rate <= 1%", "pass", "pass")]))
+    assert text.split("\n\n")[1].splitlines() == [
+        "✗ ttft.p95 <= 1s",
+        "    ✗ in fault-1: sentence 1",
+        "    ? in fault-3: sentence 3",
+        "    ✓ in fault-0, fault-2",
+        "✓ error_rate <= 1%: holds in all 2 segments",
+    ]
+
+
 def test_parts_are_found_by_name_and_the_others_named() -> None:
     found = run()
     assert found.fault("jitter").confirmed

@@ -22,6 +22,7 @@ from chaosflow.reports.history.nightly_page import render_nightly
 from chaosflow.reports.history.nightly_text import junit, markdown, write_nightly
 from chaosflow.reports.history.report import Annotation, NightlyReport
 from chaosflow.reports.history.tables import history_table, nightly_table
+from chaosflow.reports.history.trend import trend
 
 EVIL = "</script><img src=x onerror=alert(1)> | `x` \x00"
 FIRST = datetime(2026, 9, 1, 2)
@@ -63,7 +64,9 @@ def regression(tmp_path: Path) -> NightlyReport:
 def test_a_regression_is_exit_1_in_every_output(tmp_path: Path) -> None:
     report = regression(tmp_path)
     assert (report.state, report.exit_code) == ("fail", 1)
-    assert "2 regressions: chat, baseline: TTFT P95" in report.reason
+    assert re.match(
+        r"2 regressions: chat, baseline: TTFT P95 \+2\d %; chat, jitter: TTFT P95 \+2\d %$", report.reason
+    ), report.reason
     page, text = render_nightly(report), markdown(report)
     assert "Regression" in page
     assert "## ✗ Regression: nightly ci.yaml" in text
@@ -89,6 +92,15 @@ def test_many_long_series_stay_below_2_mb(tmp_path: Path) -> None:
     assert len(report.series) == 80
     assert {len(s.points) for s in report.series} == {200}
     assert len(render_nightly(report).encode()) < 2_000_000
+
+
+def test_labels_of_an_axis_are_short_enough_for_a_phone(tmp_path: Path) -> None:
+    """``12,345 tokens/s`` stood beyond the left edge at 390 pixels."""
+    levels = {("baseline", "tokens_per_s"): 12_345.0, ("baseline", "error_share"): 0.1}
+    report = conclude(night(tmp_path, chat=entries("chat", 40, levels)))
+    shown = {s.metric: trend(s, []).levels[-1].text for s in report.series}
+    assert re.fullmatch(r"1\d,\d{3}", shown["tokens_per_s"]), shown
+    assert shown["error_share"].endswith(" %")
 
 
 def test_states_of_tonight_are_the_median_of_its_runs(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from chaosflow.core.errors import UsageError
 from chaosflow.reports.history import store
 from chaosflow.reports.history.entry import Entry, differences, entry_of
 from chaosflow.reports.history.metrics import change, change_words, matters, values_of
-from chaosflow.reports.history.record import record_run
+from chaosflow.reports.history.record import record_killed, record_run
 from chaosflow.reports.history.store import History
 
 
@@ -202,6 +202,28 @@ def test_unsound_runs_stay_in_the_history_and_out_of_the_series() -> None:
     assert not entry_of(sample("invalid")).counts
     assert not entry_of(sample("inconclusive", exit_code=130)).counts
     assert not entry_of(sample("fail", aborted="error_rate > 50% for 10s")).counts
+    assert not entry_of(sample("inconclusive", killed=True)).counts, "it ended in mid-measurement"
+
+
+def test_a_killed_run_has_one_row_however_often_it_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+    in_place = sample("inconclusive", killed=True, exit_code=5)
+    for result in (in_place, in_place, sample("inconclusive", killed=True)):
+        assert record_killed(result, tmp_path, path) == ""
+    with History.open(path) as history:
+        (row,) = history.entries()
+    assert row.exit_code == 3, "by then its fault had been undone"
+    assert not row.counts
+    assert record_killed(in_place, tmp_path, Path("/dev/full")).startswith("not in the history: ")
+
+
+def test_the_row_that_a_run_wrote_before_it_was_killed_stays(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+    assert record_run(sample("pass"), tmp_path, path, "night-1") == ""
+    assert record_killed(sample("inconclusive", killed=True), tmp_path, path) == ""
+    with History.open(path) as history:
+        (row,) = history.entries()
+    assert (row.state, row.session) == ("pass", "night-1")
 
 
 def test_a_percentile_without_samples_is_absent_and_not_0() -> None:
