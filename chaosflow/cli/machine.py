@@ -14,6 +14,7 @@ from chaosflow.orchestrator import plan as planning
 from chaosflow.orchestrator.catalogue import load_atoms
 from chaosflow.orchestrator.heal import heal_all
 from chaosflow.orchestrator.prepare import hiding
+from chaosflow.orchestrator.target import ask_once
 
 
 def list_(
@@ -31,13 +32,20 @@ def doctor(
     scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="Only what this scenario needs.")] = "",
     overrides: SetOption = None,
 ) -> None:
-    """Say which faults and probes can work on this machine, and why the others cannot. Reads only."""
+    """Say which faults and probes can work on this machine, and why the others cannot. Reads only.
+
+    With a scenario for your own server also whether that answers now.
+    """
     if not scenario:
         out.print(listing.doctor())
         return
     prepared = load(scenario, overrides, strict=False)
     with hiding(prepared.loaded):
-        rows = planning.capability_table(prepared.loaded.scenario, prepared.loaded.atoms, prepared.probes)
+        wanted = prepared.loaded.scenario
+        rows = planning.capability_table(wanted, prepared.loaded.atoms, prepared.probes)
+        if wanted.target.url is not None:
+            answer = asyncio.run(ask_once(wanted.target, wanted.load.unix_socket))
+            rows.insert(0, planning.Row("target", wanted.target.url, "health", answer))
         out.print(listing.capabilities(rows))
     if any(row.what != "probe" and not row.capability.ok for row in rows):
         raise typer.Exit(int(ExitCode.USAGE))

@@ -17,6 +17,7 @@ import socket
 import sys
 from pathlib import Path
 
+from chaosflow.core.errors import UsageError
 from chaosflow.core.loadlink import LoadOrder
 from chaosflow.load import worker
 from chaosflow.load.master import Forked, Master
@@ -25,12 +26,19 @@ from chaosflow.load.master import Forked, Master
 def main(order_file: str, link_path: str) -> int:
     """Run the load to its end; 0 when every worker that was not lost has sent all."""
     order = LoadOrder.model_validate_json(Path(order_file).read_bytes())
+    if order_file.startswith("/dev/fd/"):
+        # it holds secrets, and a locustfile may start programs
+        os.close(int(order_file.removeprefix("/dev/fd/")))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the orchestrator decides
     gc.freeze()
     workers = [_fork(order, number) for number in range(order.plan.workers)]
     with socket.socket(socket.AF_UNIX) as link:
+        try:
+            master = Master(order, workers, link)
+        except UsageError as e:
+            sys.exit(str(e))  # before the orchestrator has heard of us: it shows these last words
         link.connect(link_path)
-        return Master(order, workers, link).run()
+        return master.run()
 
 
 def _fork(order: LoadOrder, number: int) -> Forked:

@@ -17,6 +17,7 @@ from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.load.connection import Address, Connection, resolve
 from chaosflow.load.exchange import Exchange
 from chaosflow.load.poller import Poller
+from chaosflow.load.redirect import Route
 from chaosflow.load.requests import Request
 from chaosflow.load.stamps import StampClock
 
@@ -42,6 +43,7 @@ class StreamingClient:
         parts = urlsplit(order.url)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._url = order.url
         self._where = order.connect or (host, port)
         self._tls = (ssl.create_default_context(), host) if parts.scheme == "https" else None
         plan = order.plan
@@ -55,9 +57,9 @@ class StreamingClient:
             self._addresses = [Address(socket.AF_UNIX, plan.unix_socket)]
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
-        self.own_limit = ""
-        """The limit of this machine that requests have met, as the system words it; they are no fault of the service."""
         self.own_limit_hits = 0
+        """How often requests met a limit of this machine: no fault of the service."""
+        self._told: dict[str, bool] = {}
         self.clock = StampClock()
         self._poller = Poller(self.clock)
 
@@ -85,6 +87,12 @@ class StreamingClient:
             under_way.leave()
         return self._counted(record, under_way)
 
+    def news(self) -> list[str]:
+        """What a person should know and has not been told yet."""
+        fresh = [text for text, told in self._told.items() if not told]
+        self._told |= dict.fromkeys(fresh, True)
+        return fresh
+
     def _counted(self, record: RequestRecord, under_way: _UnderWay) -> str:
         text = under_way.exchange.text if under_way.exchange is not None else ""
         if self._count_tokens is not None:
@@ -94,6 +102,7 @@ class StreamingClient:
         return text
 
     def _attempt_until_heard(self, record: RequestRecord, request: Request, under_way: _UnderWay) -> None:
+        route = Route(self._url, request.wire)
         while True:
             connection = self._connection(record)
             if connection is None:
@@ -104,18 +113,24 @@ class StreamingClient:
                 done.set,
                 # a server may close an idle connection just as it is reused: not a failure of the service
                 retry_silence=connection.used,
+                follow=route.follow,
                 abort_after_tokens=request.abort_after_tokens,
                 keep_text=self._keep_text,
             )
             under_way.connection, under_way.exchange = connection, exchange
             try:
-                connection.begin(exchange, request.wire)
+                connection.begin(exchange, route.wire)
                 self._await(exchange, done, request.abort_after_s)
             except OSError as e:
                 exchange.fail(Outcome.RESET, e.strerror or str(e), time.monotonic_ns())
                 connection.close()
             if not exchange.stale:
-                return
+                break
+            connection.abandon(exchange)  # unless the rest of a redirect has come
+        if route.hops:
+            self._told.setdefault(
+                "requests are redirected, and take the longer for it: see target.url", False
+            )
 
     def _await(self, exchange: Exchange, done: Event, abort_after_s: float | None) -> None:
         if abort_after_s is None:
@@ -166,7 +181,10 @@ class StreamingClient:
             except (OSError, ssl.SSLError) as e:
                 error = e.strerror or str(e)
                 if e.errno in _OURS:
-                    self.own_limit, self.own_limit_hits = error, self.own_limit_hits + 1
+                    self.own_limit_hits += 1
+                    self._told.setdefault(
+                        f"this machine's own limit was reached: {error} (ulimit -n, ports)", False
+                    )
                     break
             except gevent.Timeout as e:  # the request's own deadline
                 error = f"no connection within {e.seconds:.3g} s"

@@ -26,17 +26,20 @@ class Exchange:
         on_resolved: Callable[[], None],
         *,
         retry_silence: bool = False,
+        follow: Callable[[int, str], bool] | None = None,
         abort_after_tokens: int = 0,
         keep_text: bool = False,
     ) -> None:
         """``retry_silence``: a close before the first byte makes it ``stale`` and leaves the record open.
+        ``follow``: asked about a redirect (status, location); true makes it ``stale`` too.
         ``abort_after_tokens``: resolve as cancelled when so many events have come. ``keep_text``: for ``text``.
         """
         self.record = record
-        self._retry_silence = retry_silence
+        self._retry_silence, self._follow = retry_silence, follow
         self._abort_after = abort_after_tokens
         self._texts: list[str] | None = [] if keep_text else None
         self.stale = False
+        """The request is to be sent again, and nothing was said about it."""
         self._on_resolved = on_resolved
         self._http = httptools.HttpResponseParser(self)
         self._sse = SseParser()
@@ -127,8 +130,7 @@ class Exchange:
         status = self.record.status
         said = body[:300].decode(errors="replace")
         if 300 <= status < 400:
-            where = self._location[:300].decode(errors="replace") or "nowhere"
-            self._fail(Outcome.HTTP, f"status {status}, redirected to {where}: ask there directly", at_ns)
+            self._redirected(status, self._location.decode(errors="replace"), at_ns)
         elif status >= 400:
             self._fail(Outcome.HTTP, f"status {status}: {said}", at_ns)
         elif self._encoding not in (b"", b"identity"):
@@ -137,6 +139,14 @@ class Exchange:
         elif self._content_type.startswith(b"application/json"):
             self._fail(Outcome.UNPARSEABLE, f"not an event stream: {said}", at_ns)
         return self.resolved
+
+    def _redirected(self, status: int, where: str, at_ns: int) -> None:
+        if self._follow is not None and self._follow(status, where):
+            self.stale = self.resolved = True
+            self._on_resolved()
+            return
+        text = f"status {status}, redirected to {where[:300] or 'nowhere'}: ask there directly"
+        self._fail(Outcome.HTTP, text, at_ns)
 
     def _feed_events(self, body: bytes, at_ns: int, low_ns: int, one_segment: bool) -> None:
         try:

@@ -22,18 +22,19 @@ from locust import User
 from locust.env import Environment
 from locust.runners import STATE_MISSING
 
-from chaosflow.core.arrival import TraceArrival
+from chaosflow.core.listening import listen_address, require_free
 from chaosflow.core.loadlink import LoadOrder
-from chaosflow.core.tracefile import read_text
 from chaosflow.load import messages as m
+from chaosflow.load import webpage
+from chaosflow.load.portable import portable
 
-DEFAULT_PORT = 5557
 _STARTUP_S = 30.0
 _WATCH_S = 0.1
 _SILENT_S = 4.0
 """A worker pings twice a second; one that is silent for so long is lost."""
 _FINAL_S = 15.0
 """After the drain, how long to wait for the final batches."""
+_NEVER_S = float("inf")
 
 
 _OPTIONS = Namespace(
@@ -89,17 +90,20 @@ class Master:
         self._workers += [_Worker(n, None) for n in range(len(forked), plan.all_workers)]
         self._all_up, self._finished = Event(), Event()
         self._running = False
-        self._give_up_s = float("inf")
+        self._give_up_s = _NEVER_S
         Dispatcher.fixed_count = len(self._workers)
         environment = Environment(user_classes=[Dispatcher], parsed_options=_OPTIONS, stop_timeout=0)
-        host, port = _listen_address(plan.listen)
-        self._runner: Any = environment.create_master_runner(host or "*", port)
-        near = "127.0.0.1" if host in ("", "0.0.0.0") else host
+        host, port = listen_address(plan.listen) if plan.listen else ("127.0.0.1", 0)
+        for where, needed in ((host, port), (webpage.HOST, plan.web_ui_port)):
+            if needed:  # Locust's own words would be a stack trace in a log, and a run without its page
+                require_free(where, needed, "load: cannot listen on")
+        self._runner: Any = environment.create_master_runner(host, port)
+        near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
         for worker in forked:
             with contextlib.suppress(BrokenPipeError):  # dead already: ``_watch`` says so
                 worker.address.send((near, self._runner.server.port))
         if plan.web_ui_port is not None:
-            environment.create_web_ui("127.0.0.1", plan.web_ui_port)
+            webpage.show_page(environment, plan.web_ui_port)
         listeners: dict[str, Callable[[_Worker, dict[str, Any]], None]] = {
             m.UP: self._on_up,
             m.CELLS: self._on_cells,
@@ -107,6 +111,7 @@ class Master:
             m.DONE: self._on_done,
         }
         self._runner.register_message(m.CONNECTED, self._on_connected)
+        self._runner.register_message(m.FAILED, self._on_failed)
         self._runner.register_message(m.JOIN, self._on_join)
         self._runner.register_message(m.PING, self._on_ping)
         for name, listener in listeners.items():
@@ -181,6 +186,12 @@ class Master:
         worker = self._workers[msg.data["number"]]
         worker.client_id, worker.connected = msg.node_id, True
 
+    def _on_failed(self, environment: Any, msg: Any, **_: Any) -> None:
+        """It says itself why it ends, which its exit code would not."""
+        worker = self._workers[msg.data["number"]]
+        worker.client_id = ""  # it ends by itself
+        self._lose([worker], msg.data["reason"])
+
     def _on_up(self, worker: _Worker, data: dict[str, Any]) -> None:
         worker.up = True
         if all(w.up or w.over for w in self._workers):
@@ -193,6 +204,9 @@ class Master:
         self._runner.send_message(m.ACK, {"seq": worker.seq}, client_id=worker.client_id)
 
     def _on_done(self, worker: _Worker, data: dict[str, Any]) -> None:
+        if self._give_up_s == _NEVER_S:  # nobody told it to
+            self._lose([worker], "ended before the load did (SIGTERM?)")
+            return
         worker.done = True
         self._check_finished()
 
@@ -214,6 +228,7 @@ class Master:
             for worker in [w for w in self._workers if not w.over]:
                 code = worker.process.exitcode if worker.process is not None else None
                 if code is not None:
+                    gevent.sleep(_WATCH_S)  # its last words may be on their way
                     how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
                     self._lose([worker], how)
                 elif self._running and now_s - worker.heard_s > _SILENT_S:
@@ -302,20 +317,3 @@ class Master:
     def _write(self, line: bytes) -> None:
         with self._lock, contextlib.suppress(OSError):  # nobody to tell: ``_listen`` ends this process
             self._link.sendall(line)
-
-
-def _listen_address(text: str) -> tuple[str, int]:
-    """(address, port) of ``load.listen``; without one: any free port of this machine alone."""
-    if not text:
-        return "127.0.0.1", 0
-    host, _, port = text.rpartition(":") if ":" in text and not text.endswith("]") else (text, "", "")
-    return host.strip("[]"), int(port or DEFAULT_PORT)
-
-
-def portable(order: LoadOrder) -> str:
-    """The order as JSON, with the content of the files it names, for a machine that has none of them."""
-    plan = order.plan
-    named = [plan.prompts_file, plan.tokenizer, plan.locustfile]
-    named += [plan.arrival.file] if isinstance(plan.arrival, TraceArrival) else []
-    files = {path: read_text(path) for path in named if path}
-    return order.model_copy(update={"files": files}).model_dump_json()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chaosflow.core.errors import UsageError
+from chaosflow.core.sample import Outcome
 from chaosflow.core.units import did_you_mean, format_duration, parse_duration_s
 from chaosflow.load.records import read_records
 
@@ -25,7 +26,7 @@ TEXTS = ("outcome", "finish_reason", "error", "segment")
 FIELDS = (*NUMBERS, *DURATIONS, *TEXTS)
 DEFAULT_COLUMNS = ("j", "sched", "ttft", "e2e", "max_gap", "tokens", "outcome", "segment")
 
-_CONDITION = re.compile(r"\s*(\w+)\s*(<=|>=|!=|=|<|>|~)\s*(.+?)\s*")
+_CONDITION = re.compile(r"\s*(\w+)\s*(<=|>=|!=|==?|<|>|~)\s*(.+?)\s*")
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -53,14 +54,21 @@ def run_query(run: Path, where: Sequence[str] = (), *, sort: str = "", limit: in
 def records_of(run: Path) -> Iterator[Row]:
     """Every request of a run with the fields of ``FIELDS``; unsorted, worker after worker. Raises UsageError."""
     folder = run / "records" if (run / "records").is_dir() else run
-    files = sorted(folder.glob("records-*.jsonl.gz"))
+    files = sorted(file for file in folder.glob("records-*.jsonl.gz") if _worker_of(file).isdigit())
     if not files:
         raise UsageError(str(run), "holds no records", "name the folder of a run, below runs/")
     segments = _Segments(run / "result.json")
     for file in files:
-        worker = int(file.name.removeprefix("records-").removesuffix(".jsonl.gz"))
-        for record in read_records(file):
-            yield _row(record, worker, segments)
+        try:
+            for record in read_records(file):
+                yield _row(record, int(_worker_of(file)), segments)
+        except (ValueError, KeyError, TypeError, IndexError) as e:
+            cause = f"holds a line that is no record ({type(e).__name__}: {e})"
+            raise UsageError(str(file), cause, "take it away, or name another run") from e
+
+
+def _worker_of(file: Path) -> str:
+    return file.name.removeprefix("records-").removesuffix(".jsonl.gz")
 
 
 def _row(record: Row, worker: int, segments: _Segments) -> Row:
@@ -114,7 +122,7 @@ def parse_condition(text: str) -> Callable[[Row], bool]:
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise UsageError(f"condition {text!r}", "cannot be read", "write for example 'ttft > 200ms'")
-    field, op, value = match.groups()
+    field, op, value = match[1], match[2].replace("==", "="), match[3]
     _check_field(field)
     if value.lower() in ("none", "null") and op in ("=", "!="):
         return lambda row: (row[field] is None) == (op == "=")
@@ -137,7 +145,12 @@ def _check_field(field: str) -> None:
 
 def _value(field: str, value: str, text: str) -> Any:
     if field in TEXTS:
-        return value.strip("'\"")
+        word = value.strip("'\"")
+        known = [outcome.value for outcome in Outcome]
+        if field == "outcome" and word not in known:  # else it finds nothing, as if all were well
+            hint = did_you_mean(word, known) or "write 'outcome != ok' for whatever did not end well"
+            raise UsageError(f"condition {text!r}", f"outcome is one of {', '.join(known)}", hint)
+        return word
     try:
         return (
             parse_duration_s(value if value[-1:].isalpha() else float(value))

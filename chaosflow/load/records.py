@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,8 @@ class RecordWriter:
     A disk that is full or gone stops the records, not the load: ``problem`` says so once.
     """
 
-    def __init__(self, path: Path, t0_ns: int, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, path: Path, t0_ns: int) -> None:
         self._path, self._t0_ns = path, t0_ns
-        self._secrets = [orjson.dumps(secret)[1:-1] for secret in secrets if secret]
         self._deflate = zlib.compressobj(1, zlib.DEFLATED, 31)
         self._ready: list[bytes] = []
         self._size = 0
@@ -35,11 +34,7 @@ class RecordWriter:
         """Take one resolved record; does nothing once there is a problem."""
         if self.problem:
             return
-        line = orjson.dumps(to_json(record, self._t0_ns)) + b"\n"
-        if record.error:
-            for secret in self._secrets:
-                line = line.replace(secret, b"***")
-        self._push(self._deflate.compress(line))
+        self._push(self._deflate.compress(orjson.dumps(to_json(record, self._t0_ns)) + b"\n"))
         if self._size > _MAX_BUFFERED_BYTES:
             self._stop("the disk takes no more: records are dropped from here on")
 

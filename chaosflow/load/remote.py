@@ -23,12 +23,13 @@ from typing import Any
 import gevent
 from gevent.event import AsyncResult
 
-from chaosflow.core.errors import ChaosflowError
+from chaosflow.core.errors import ChaosflowError, UsageError
+from chaosflow.core.listening import split_address
 from chaosflow.core.loadlink import LoadOrder
 from chaosflow.load import messages as m
+from chaosflow.load.knock import knock
 from chaosflow.load.worker import Worker, open_more_files, settle, take_precedence
 
-_PORT = 5557
 _JOIN_S = 300.0
 _MASTER_SILENT_NS = 5_000_000_000
 _CLOCK_PINGS = 10
@@ -40,11 +41,18 @@ def main(argv: Sequence[str]) -> int:
     Needs a process of its own, patched by gevent (``python -m chaosflow.load.remote``).
     """
     options = _parse(argv)
-    host, _, port = options.master.rpartition(":") if ":" in options.master else (options.master, "", "")
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        host, port = split_address(options.master, "--master")
+        _records_folder(options.records)
+        _say(f"waiting for a run at {host}:{port}")
+        knock(host, port, _JOIN_S)
+    except UsageError as e:
+        _say(str(e))
+        return int(e.exit_code)
     take_precedence()
     open_more_files()
-    worker = Worker(host.strip("[]"), int(port or _PORT))
+    worker = Worker(host, port)
     order: AsyncResult[dict[str, Any]] = AsyncResult()
     worker.runner.register_message(m.ORDER, lambda environment, msg, **_: order.set(msg.data))
     _measure_clock(worker)
@@ -53,13 +61,13 @@ def main(argv: Sequence[str]) -> int:
     try:
         given = order.get(timeout=_JOIN_S)
     except gevent.Timeout:
-        sys.stderr.write(f"chaosflow worker: no order within {_JOIN_S:g} s\n")
+        _say(f"no order within {_JOIN_S:g} s")
         return 1
+    worker.number = given["number"]
     try:
-        worker.take(_settle_in(given["order"], options.records), given["number"])
+        worker.take(_settle_in(given["order"], options.records), worker.number)
     except ChaosflowError as e:
-        sys.stderr.write(f"chaosflow worker: {e}\n")
-        return int(e.exit_code)
+        worker.fail(str(e), int(e.exit_code))
     gevent.signal_handler(signal.SIGTERM, worker.session.stop, 0, 0.0)
     settle()
     worker.runner.greenlet.join()
@@ -85,18 +93,39 @@ def _measure_clock(worker: Worker) -> None:
 
 def _settle_in(order_json: str, records: str) -> LoadOrder:
     """The order, with the records to go to a folder of this machine."""
-    order = LoadOrder.model_validate_json(order_json)
-    folder = Path(records) / f"chaosflow-{order.run_id}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return order.model_copy(update={"records_dir": str(folder)})
+    try:
+        order = LoadOrder.model_validate_json(order_json)
+    except ValueError as e:
+        cause = "cannot be read: another version of ChaosFlow wrote it"
+        raise UsageError("the run's order", cause, "install the same version here") from e
+    folder = _records_folder(str(Path(records) / f"chaosflow-{order.run_id}"))
+    _say(f"joined run {order.run_id}; raw records go to {folder}")
+    return order.model_copy(update={"records_dir": folder})
+
+
+def _records_folder(path: str) -> str:
+    """Made, where it is not there. Raises UsageError."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UsageError(
+            f"--records {path}", e.strerror or str(e), "name a folder that you may write to"
+        ) from e
+    if not os.access(path, os.W_OK):
+        raise UsageError(f"--records {path}", "is not writable", "name a folder that you may write to")
+    return path
 
 
 def _watch_master(worker: Worker) -> None:
     while time.monotonic_ns() - worker.clock.heard_ns < _MASTER_SILENT_NS:
         gevent.sleep(0.5)
-    sys.stderr.write("chaosflow worker: the master does not answer any more\n")
-    sys.stderr.flush()
+    _say("the master does not answer any more" if worker.clock.known else "no ChaosFlow run answers there")
     os._exit(1)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"chaosflow worker: {text}\n")
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":

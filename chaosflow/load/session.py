@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 import time
 import traceback
 from collections import deque
@@ -17,7 +17,7 @@ from locust.exception import StopUser
 from chaosflow.core.arrival import ClosedArrival
 from chaosflow.core.grammar import parse_objective
 from chaosflow.core.loadlink import LoadOrder
-from chaosflow.core.sample import RequestRecord
+from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.core.segments import Mark
 from chaosflow.core.slots import CellBatch
 from chaosflow.load.alarm import AlarmClock
@@ -25,6 +25,8 @@ from chaosflow.load.arrivals import Planned, request_of_user, share_of_worker, u
 from chaosflow.load.client import StreamingClient
 from chaosflow.load.fold import Folder
 from chaosflow.load.health import Health
+from chaosflow.load.hide import Hider
+from chaosflow.load.locustusers import LocustUsers
 from chaosflow.load.records import RecordWriter
 from chaosflow.load.requests import Message, Request, RequestMaker
 from chaosflow.load.user import Carried, user_classes
@@ -62,19 +64,22 @@ class Session:
         note: Callable[[str], None],
         gauges: Callable[[], dict[str, float]] = dict,
         environment: Any = None,
+        fail: Callable[[str], NoReturn] = sys.exit,
     ) -> None:
-        """``gauges`` are added to each batch's health; ``environment`` is Locust's, for a locustfile's users."""
+        """``gauges`` are added to each batch's health; ``environment`` is Locust's, for a locustfile's users;
+        ``fail`` ends this process, and says why.
+        """
         self._order, self._worker = order, worker
         self._send, self._resolved, self._note = send, resolved, note
-        self._gauges, self._environment = gauges, environment
-        self._secrets = [*order.secrets, api_key]
+        self._gauges, self._environment, self._fail = gauges, environment, fail
+        self._hider = Hider([*order.secrets, api_key])
         self._maker = RequestMaker(order, api_key)
         writer = self._maker.writer
         self._client = StreamingClient(
             order, writer.count if writer.exact else None, keep_text=order.plan.locustfile is not None
         )
         path = order.plan.locustfile
-        self._user_kinds = user_classes(self._maker.text_of(path), path) if path is not None else []
+        self._users = self._locust_users(path) if path is not None else None
         self._alarm = AlarmClock()
         self._health = Health(self._client.clock)
         self._begun = Event()
@@ -84,7 +89,7 @@ class Session:
         self._ended_records: deque[RequestRecord] = deque(maxlen=_MAX_UNWRITTEN)
         self._marks: list[Mark] = []
         self._limits: dict[int, tuple[float, float]] = {}
-        self._capped = self._limit_noted = False
+        self._capped = False
         self._t0_ns = 0
         self._horizon_ns = 0
         self._stop_at_ns = _NEVER
@@ -119,7 +124,7 @@ class Session:
         objectives = [parse_objective(text) for text in self._order.objectives]
         self._folder = Folder(str(self._worker), objectives, self._order.fault_names, t0_ns)
         path = Path(self._order.records_dir) / f"records-{self._worker}.jsonl.gz"
-        self._records = RecordWriter(path, t0_ns, self._secrets)
+        self._records = RecordWriter(path, t0_ns)
         helpers = [gevent.spawn(f) for f in (self._fold_for_ever, self._health.watch_loop)]
         writing = gevent.spawn(self._write_records)
         sources = self._sources(t0_ns)
@@ -133,8 +138,8 @@ class Session:
         if not isinstance(plan.arrival, ClosedArrival):
             return [gevent.spawn(self._open_arrivals, t0_ns)]
         users = users_of_worker(plan.arrival, plan.all_workers, self._worker)
-        if plan.locustfile is not None:
-            return [gevent.spawn(self._locust_user, user, t0_ns) for user in users]
+        if self._users is not None:
+            return [gevent.spawn(self._locust_user, self._users, user, t0_ns) for user in users]
         think_ns = round(plan.arrival.think_time * 1e9)
         return [gevent.spawn(self._closed_user, user, t0_ns, think_ns) for user in users]
 
@@ -174,10 +179,12 @@ class Session:
             back_off_s = min(_BACK_OFF_MAX_S, 0.05 * 2 ** min(failures - 1, 10)) if failures else 0.0
             sched_ns = (record.end_ns or time.monotonic_ns()) + think_ns + round(back_off_s * 1e9)
 
-    def _locust_user(self, user: int, t0_ns: int) -> None:
+    def _locust_users(self, path: str) -> LocustUsers:
+        kinds = user_classes(self._maker.text_of(path), path)
+        return LocustUsers(kinds, self._environment, note=self._note, fail=self._fail)
+
+    def _locust_user(self, users: LocustUsers, user: int, t0_ns: int) -> None:
         """One user of the locustfile: it decides what to ask and when; we carry it out and count it."""
-        kinds = self._user_kinds
-        made = kinds[user % len(kinds)](self._environment)
         number = 0
 
         def carry(messages: list[Message], output_tokens: int, fields: dict[str, Any]) -> Carried:
@@ -189,12 +196,14 @@ class Session:
             number += 1
             body = self._maker.body(messages, output_tokens, **fields)
             request = Request(self._maker.head.wire(body))
-            text = self._carry_out(record, request) if self._may_fire(record) else ""
-            return record, text
+            if self._may_fire(record):
+                return record, self._carry_out(record, request)
+            record.outcome, record.error = Outcome.CANCELLED, "load.max_in_flight was reached: not sent"
+            gevent.sleep(_BACK_OFF_MAX_S)  # its user would only ask again at once
+            return record, ""
 
-        made.carry = carry
         if self._turn_comes(t0_ns):
-            made.run()
+            users.run(user, carry)
 
     def _of_user(self, user: int, number: int) -> Planned | None:
         planned = request_of_user(self._order.plan, user, number)
@@ -229,6 +238,7 @@ class Session:
             self._folder.fired(record)
             return self._client.fetch(record, request)
         finally:
+            record.error = self._hider.hide(record.error)
             self._ended_records.append(record)  # written down later: others may be due now
             self._in_flight.discard(me)
 
@@ -246,9 +256,9 @@ class Session:
                 folds += 1
                 if not folds % _FOLDS_A_BATCH:
                     self._send_batch(until_ns)
-            except Exception:
+            except Exception as e:
                 traceback.print_exc()
-                os._exit(1)  # cells would be missing: better a lost worker, which is reported
+                self._fail(f"{type(e).__name__}: {e}")  # cells would be missing: better a lost worker
 
     def _fold(self, until_ns: int) -> None:
         self._tell_folder()
@@ -267,9 +277,8 @@ class Session:
     def _send_batch(self, until_ns: int, *, final: bool = False) -> None:
         health = self._health.gauges() | self._gauges()
         health["cap_hits"] += self._client.own_limit_hits
-        if self._client.own_limit and not self._limit_noted:
-            self._limit_noted = True
-            self._note(f"this machine's own limit was reached: {self._client.own_limit} (ulimit -n, ports)")
+        for text in self._client.news():
+            self._note(text)
         self._send(self._folder.take(until_ns, len(self._in_flight), health, final=final))
 
     def _write_records(self) -> None:

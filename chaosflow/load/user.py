@@ -20,7 +20,7 @@ from locust import User
 
 from chaosflow.core.errors import UsageError
 from chaosflow.core.loadlink import API_KEY_VARIABLE, LoadOrder
-from chaosflow.core.sample import RequestRecord
+from chaosflow.core.sample import Outcome, RequestRecord
 from chaosflow.load.client import StreamingClient
 from chaosflow.load.requests import Message, Request, RequestMaker
 
@@ -46,7 +46,7 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        return not self.record.outcome.failed
+        return self.record.outcome is Outcome.OK
 
     @property
     def ttft_s(self) -> float | None:

@@ -13,7 +13,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 import gevent
 import locust.runners
@@ -37,6 +37,8 @@ _NICE = -10
 _ACK_TIMEOUT_S = 5.0
 _RESEND_AFTER_S = 1.0
 _PING_EVERY_S = 0.5
+_LAST_WORDS_S = 0.05
+"""zmq sends in a thread of its own."""
 
 
 class Worker:
@@ -53,6 +55,7 @@ class Worker:
         self.session: Session
         self._unacknowledged: dict[int, bytes] = {}
         self._ack = Event()
+        self._resent_s = 0.0
         self.environment: Any = Environment(
             user_classes=[_dispatcher_of(self)], parsed_options=Namespace(web_base_path=""), stop_timeout=0
         )
@@ -80,6 +83,7 @@ class Worker:
             note=lambda text: self._tell(m.NOTE, {"text": text}),
             gauges=self.clock.gauges,
             environment=self.environment,
+            fail=self.fail,
         )
         local = self.clock.to_worker
         for name, listener in (
@@ -92,6 +96,14 @@ class Worker:
         ):
             self.runner.register_message(name, _unwrap(listener))
         self._tell(m.CONNECTED, {"number": number})
+
+    def fail(self, reason: str, code: int = 1) -> NoReturn:
+        """End this process, and tell the master why."""
+        sys.stderr.write(f"load: {reason}\n")
+        sys.stderr.flush()
+        self._tell(m.FAILED, {"number": self.number, "reason": reason})
+        gevent.sleep(_LAST_WORDS_S)
+        os._exit(code)
 
     def _quit(self, data: dict[str, Any]) -> None:
         sys.stderr.write(f"chaosflow worker: {data['reason']}\n")
@@ -114,7 +126,7 @@ class Worker:
         self.session.run()
         self._deliver()
         self._tell(m.DONE, {"number": self.number})
-        gevent.sleep(0.05)  # zmq sends in a thread of its own
+        gevent.sleep(_LAST_WORDS_S)
         os._exit(0)
 
     def _tell(self, name: str, data: dict[str, Any]) -> None:
@@ -129,9 +141,18 @@ class Worker:
         return {"number": self.number, "seq": seq, "batch": self._unacknowledged[seq]}
 
     def _acknowledged(self, seq: int) -> None:
-        for known in [s for s in self._unacknowledged if s <= seq]:
+        news = [s for s in self._unacknowledged if s <= seq]
+        for known in news:
             del self._unacknowledged[known]
+        patient = time.monotonic() - self._resent_s < _RESEND_AFTER_S
+        if not news and self._unacknowledged and not patient:
+            self._resend()  # one was lost on the way (a broken connection), and the master took none after it
         self._ack.set()
+
+    def _resend(self) -> None:
+        self._resent_s = time.monotonic()
+        for seq in list(self._unacknowledged):
+            self._tell(m.CELLS, self._cells_message(seq))
 
     def _deliver(self) -> None:
         """Wait until the master has every batch, sending again what it does not confirm."""
@@ -139,8 +160,7 @@ class Worker:
             while self._unacknowledged:
                 self._ack.clear()
                 if not self._ack.wait(_RESEND_AFTER_S):
-                    for seq in list(self._unacknowledged):
-                        self._tell(m.CELLS, self._cells_message(seq))
+                    self._resend()
 
     def _show(self, record: RequestRecord) -> None:
         """Locust's own statistics: display only; constant names, so that they do not grow."""
@@ -219,7 +239,7 @@ def main(order: LoadOrder, number: int, parent: int, address: Connection) -> Non
     try:
         worker.take(order, number)
     except ChaosflowError as e:
-        sys.exit(f"load: {e}")
+        worker.fail(str(e))
     gevent.signal_handler(signal.SIGTERM, worker.session.stop, 0, 0.0)
     settle()
     worker.runner.greenlet.join()

@@ -25,6 +25,7 @@ START_IN_NS = NS_PER_S // 5
 DRAIN_S = 5.0
 """So long may requests that are under way at the end go on."""
 _LINE_BYTES = 64 << 20
+_EXIT_S = 1.0
 _SILENT_S = 5.0
 """Every worker sends a batch a second; nothing at all for so long: the load hangs."""
 _BEAT_S = 0.5
@@ -59,7 +60,7 @@ class LoadProcess:
         os.write(order_fd, order.model_dump_json().encode())
         server = await asyncio.start_unix_server(self._serve, socket_path, limit=_LINE_BYTES)
         env = {API_KEY_VARIABLE: api_key} if api_key else {}
-        command = [sys.executable, "-m", "chaosflow.load", f"/dev/fd/{order_fd}", str(socket_path)]
+        command = [sys.executable, "-P", "-m", "chaosflow.load", f"/dev/fd/{order_fd}", str(socket_path)]
         try:
             self._child = await start_child(
                 self._place, "load", command, env=env, nice=MEASURING_NICE, inherit=[order_fd]
@@ -97,8 +98,15 @@ class LoadProcess:
         finally:
             self._gone.set()
             if not self._bye.is_set():
-                self._on_lost("the load process is gone")
+                self._on_lost(await self._how_it_went())
             writer.close()
+
+    async def _how_it_went(self) -> str:
+        if self._child is not None:
+            with contextlib.suppress(TimeoutError):
+                code = await asyncio.wait_for(self._child.process.wait(), _EXIT_S)
+                return f"the load process died (exit code {code})"
+        return "the load process is gone"
 
     async def _watch(self) -> None:
         """Notice a load that is there but says nothing any more (its workers watch each other, nobody the master)."""

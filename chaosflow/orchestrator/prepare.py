@@ -13,11 +13,13 @@ from chaosflow.core.fault import FaultAtom
 from chaosflow.core.loader import Loaded, load_scenario
 from chaosflow.core.probe import Probe
 from chaosflow.core.registry import Registry
+from chaosflow.core.units import counted
 from chaosflow.engine.infer.models import MODELS
 from chaosflow.gpu.specs import GPUS
 from chaosflow.orchestrator import plan as planning
 from chaosflow.orchestrator.catalogue import load_atoms, load_probes
 from chaosflow.orchestrator.guards import check_guards
+from chaosflow.orchestrator.loadplaces import load_place_issues
 from chaosflow.orchestrator.options import Ended, Options
 from chaosflow.orchestrator.progress import View
 from chaosflow.orchestrator.run import Run
@@ -58,7 +60,12 @@ def prepare(source: Path | str, overrides: Sequence[str] = ()) -> Prepared:
     with hiding(loaded):
         timeline = build_timeline(loaded.scenario, loaded.atoms)
         guarded = check_guards(loaded.scenario, timeline)
-        issues = [*guarded.issues, *conflicts(timeline, planning.planning_host(loaded.scenario))]
+        proxied = [name for name, atom in loaded.atoms.items() if atom.needs_proxy]
+        issues = [
+            *guarded.issues,
+            *load_place_issues(loaded.scenario, proxied),
+            *conflicts(timeline, planning.planning_host(loaded.scenario)),
+        ]
         if issues:
             raise ScenarioError(loaded.problems(issues))
         warnings = [*guarded.warnings, *planning.undecidable(loaded.scenario, timeline)]
@@ -68,8 +75,8 @@ def prepare(source: Path | str, overrides: Sequence[str] = ()) -> Prepared:
 def require_no_warnings(prepared: Prepared) -> None:
     """What ``--strict`` asks for. Raises UsageError."""
     if prepared.warnings:
-        count = len(prepared.warnings)
-        raise UsageError(str(prepared.loaded.path), f"{count} warning(s), which --strict makes errors")
+        count = counted(len(prepared.warnings), "warning")
+        raise UsageError(str(prepared.loaded.path), f"{count}, which --strict makes errors")
 
 
 @contextlib.contextmanager

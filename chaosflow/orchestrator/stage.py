@@ -45,7 +45,9 @@ class Stage:
         isolate: bool = True,
     ) -> None:
         self._scenario, self._run_id, self._run_dir, self._say = scenario, run_id, run_dir, say
-        self._logs, self._isolate = logs, isolate
+        # in a namespace of its own nobody would find the load's page, or join it
+        found_from_outside = scenario.load.listen or scenario.load.web_ui_port
+        self._logs, self._isolate = logs, isolate and not found_from_outside
         self._secrets = sorted(secrets)
         self._place = Place(run_id, logs)
         self._cgroup_folders: list[Path] = []
@@ -104,7 +106,7 @@ class Stage:
                 self._start_proxy_and_load(need_proxy, f"http://127.0.0.1:{engine_port}/v1", on_batch),
             )
         else:
-            self.target = UserServer(self._scenario.target)
+            self.target = UserServer(self._scenario.target, self._scenario.load.unix_socket)
             await _all(self._watch.ready(on_dead_watchdog), self.target.start())
             await self._start_proxy_and_load(need_proxy, self.target.handle().url, on_batch)
 
@@ -163,7 +165,7 @@ class Stage:
         parts = urlsplit(url)
         upstream = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
         command = [
-            sys.executable, "-m", "chaosflow.faults.proxy", "--control", str(self._control),
+            sys.executable, "-P", "-m", "chaosflow.faults.proxy", "--control", str(self._control),
             "--name", "target", "--listen", f"127.0.0.1:{port}", "--upstream", upstream,
         ]  # fmt: skip
         self._proxy = await start_child(

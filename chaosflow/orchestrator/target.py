@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from chaosflow.core.clock import SystemClock
 from chaosflow.core.errors import CapabilityError, ChaosflowError, MeasurementError, UsageError
+from chaosflow.core.fault import Capability
 from chaosflow.core.host import ProcessRef, TargetHandle
 from chaosflow.core.scenario import EngineSpec, ProcessSpec, TargetSpec
 from chaosflow.linux import cgroup, finding
@@ -77,7 +78,7 @@ class IncludedEngine:
         spec = self._spec
         self._control.unlink(missing_ok=True)
         command = [
-            sys.executable, "-m", "chaosflow.engine", "--backend", spec.backend, "--gpu", spec.gpu,
+            sys.executable, "-P", "-m", "chaosflow.engine", "--backend", spec.backend, "--gpu", spec.gpu,
             "--model", spec.model, "--served-model-name", self._model, "--max-batch", str(spec.max_batch),
             "--port", str(port), "--seed", str(self._seed),
             "--control-socket", str(self._control), "--vgpu-state", str(self._vgpu),
@@ -131,8 +132,9 @@ class IncludedEngine:
 class UserServer:
     """A server that somebody else started and that stays when the run is over."""
 
-    def __init__(self, spec: TargetSpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: TargetSpec, unix_socket: str | None = None) -> None:
+        """``unix_socket``: it is asked there, as the load is sent there (``load.unix_socket``)."""
+        self._spec, self._socket = spec, Path(unix_socket) if unix_socket else None
         self._handle: TargetHandle | None = None
 
     def handle(self) -> TargetHandle:
@@ -149,15 +151,16 @@ class UserServer:
         spec = self._spec
         assert spec.url is not None
         url = spec.url.rstrip("/")
-        health = await _until_healthy(spec, url)
-        handle = TargetHandle(False, url, spec.model or await _first_model(spec, url), health=health)
+        health = await _until_healthy(spec, url, self._socket)
+        model = spec.model or await _first_model(spec, url, self._socket)
+        handle = TargetHandle(False, url, model, health=health)
         self._handle = _with_processes(handle, spec.process) if spec.process else handle
 
     async def stop(self) -> None:
         return
 
 
-async def _until_healthy(spec: TargetSpec, url: str) -> str:
+async def _until_healthy(spec: TargetSpec, url: str, unix_socket: Path | None) -> str:
     """Wait for a good answer; returns the path of the health check that gave it."""
     root = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
     paths = [root + spec.health] if spec.health else [root + "/health", url + "/models"]
@@ -166,27 +169,46 @@ async def _until_healthy(spec: TargetSpec, url: str) -> str:
     while True:
         for path in paths:
             try:
-                status, _ = await get(path, api_key=spec.api_key)
+                status, _ = await get(path, control=unix_socket, api_key=spec.api_key)
             except (OSError, http.client.HTTPException) as e:
                 last = f"{path}: {str(e) or type(e).__name__}"
                 continue
-            if status < 400:
+            if status < 300:
                 return path.removeprefix(root)
-            last = f"{path}: status {status}"
+            last = f"{path}: status {status}" + (", a redirect, is not followed" if status < 400 else "")
         if clock.now_ns() > deadline_ns:
+            after = f" after {spec.ready_timeout:g} s" if spec.ready_timeout else ""
             raise MeasurementError(
-                f"target {url}", f"not healthy after {spec.ready_timeout:g} s ({last})",
+                f"target {url}", f"not healthy{after} ({last})",
                 "start it first, or set target.health or target.ready_timeout"
                 + ("; SSL_CERT_FILE names a certificate of your own" if "CERTIFICATE" in last else ""),
             )  # fmt: skip
         await asyncio.sleep(0.2)
 
 
-async def _first_model(spec: TargetSpec, url: str) -> str:
-    with contextlib.suppress(OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
-        _, body = await get(url + "/models", api_key=spec.api_key)
-        return str(json.loads(body)["data"][0]["id"])
-    raise MeasurementError(f"target {url}", "lists no model under /models", "name one with target.model")
+async def ask_once(spec: TargetSpec, unix_socket: str | None = None) -> Capability:
+    """Whether the user's server answers now, and with which model; for the doctor. Two GETs, waits for nothing."""
+    url, there = (spec.url or "").rstrip("/"), Path(unix_socket) if unix_socket else None
+    try:
+        health = await _until_healthy(spec.model_copy(update={"ready_timeout": 0.0}), url, there)
+        model = spec.model or await _first_model(spec, url, there)
+    except MeasurementError as e:
+        return Capability.no(e.cause, e.remedy)
+    return Capability.yes(f"{health} answers; model {model}")
+
+
+async def _first_model(spec: TargetSpec, url: str, unix_socket: Path | None) -> str:
+    try:
+        status, body = await get(url + "/models", control=unix_socket, api_key=spec.api_key)
+        if status < 400:
+            return str(json.loads(body)["data"][0]["id"])
+        cause = f"{url}/models answers with status {status}"
+    except (OSError, http.client.HTTPException) as e:
+        cause = f"{url}/models: {str(e) or type(e).__name__}"
+    except (ValueError, LookupError, TypeError):
+        cause = f"{url}/models lists no model"
+    remedy = "check the path in target.url (mostly /v1) and the key, or name a model with target.model"
+    raise MeasurementError(f"target {url}", cause, remedy)
 
 
 def _with_processes(handle: TargetHandle, spec: ProcessSpec) -> TargetHandle:

@@ -106,6 +106,8 @@ class ScriptedServer:
                 return None
             data += more
         head, _, body = data.partition(b"\r\n\r\n")
+        if head.startswith(b"GET"):
+            return "health", body
         length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
         while len(body) < length:
             body += peer.recv(65536)
@@ -168,8 +170,31 @@ class ScriptedServer:
         self._send(peer, b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy")
         return KEEP
 
+    def case_health(self, peer: socket.socket) -> bool:
+        self._send(peer, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        return KEEP
+
     def case_redirect(self, peer: socket.socket) -> bool:
         self._send(peer, b"HTTP/1.1 307 Go\r\nLocation: http://other.test/v1\r\nContent-Length: 0\r\n\r\n")
+        return KEEP
+
+    def case_moved(self, peer: socket.socket) -> bool:
+        """To another path of the same server, as for a slash too few."""
+        self._send(peer, b"HTTP/1.1 307 Go\r\nLocation: /good/v1/\r\nContent-Length: 2\r\n\r\n{}")
+        return KEEP
+
+    def case_moved_by_name(self, peer: socket.socket) -> bool:
+        where = f"http://{self.host}:{self.port}/good/v1".encode()
+        self._send(peer, b"HTTP/1.1 308 Go\r\nLocation: " + where + b"\r\nContent-Length: 0\r\n\r\n")
+        return CLOSE
+
+    def case_circle(self, peer: socket.socket) -> bool:
+        self._send(peer, b"HTTP/1.1 307 Go\r\nLocation: /circle/v1\r\nContent-Length: 0\r\n\r\n")
+        return KEEP
+
+    def case_found(self, peer: socket.socket) -> bool:
+        """302: what comes after it is a GET."""
+        self._send(peer, b"HTTP/1.1 302 Go\r\nLocation: /good/v1\r\nContent-Length: 0\r\n\r\n")
         return KEEP
 
     def case_gzip(self, peer: socket.socket) -> bool:

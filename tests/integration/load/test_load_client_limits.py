@@ -28,7 +28,31 @@ def server() -> Iterator[ScriptedServer]:
 
 
 @pytest.mark.slow
-def test_a_redirect_is_a_failure_that_names_where_to(driver: Driver, server: ScriptedServer) -> None:
+@pytest.mark.parametrize("case", ["moved", "moved_by_name"])
+def test_a_redirect_within_the_server_is_followed(driver: Driver, server: ScriptedServer, case: str) -> None:
+    """307 and 308 (RFC 9110, 15.4): method and body stay."""
+    server.bodies.clear()
+    rows = driver.fetch(server.url(case), repeat=2)
+    assert [(row["outcome"], row["status"], row["complete"]) for row in rows] == [("ok", 200, True)] * 2
+    assert len(server.bodies) == 4
+    assert server.bodies[0] == server.bodies[1]
+
+
+def test_redirects_in_a_circle_end(driver: Driver, server: ScriptedServer) -> None:
+    (row,) = driver.fetch(server.url("circle"))
+    assert (row["outcome"], row["status"]) == ("http", 307)
+    assert "/circle/v1" in row["error"]
+
+
+def test_a_redirect_that_forgets_the_method_is_a_failure(driver: Driver, server: ScriptedServer) -> None:
+    (row,) = driver.fetch(server.url("found"))
+    assert (row["outcome"], row["status"]) == ("http", 302)
+
+
+@pytest.mark.slow
+def test_a_redirect_elsewhere_is_a_failure_that_names_where_to(
+    driver: Driver, server: ScriptedServer
+) -> None:
     (row,) = driver.fetch(server.url("redirect"))
     assert (row["outcome"], row["status"]) == ("http", 307)
     assert "http://other.test/v1" in row["error"]

@@ -34,6 +34,25 @@ class Chat(StreamingUser):
         assert 0 < answer.ttft_s <= answer.e2e_s
 """
 
+ENDS = """
+from locust import events
+
+asked = []
+
+@events.request.add_listener
+def enough(**_):
+    asked.append(1)
+    if len(asked) == 40:
+        import gevent
+        gevent.spawn_later(2, end)  # its figures are written once a second
+
+@events.init.add_listener
+def remember(environment, **_):
+    global end
+    end = environment.runner.quit
+"""
+"""Enough requests, however slow the machine is."""
+
 pytestmark = pytest.mark.slow
 
 
@@ -42,9 +61,9 @@ def test_under_plain_locust_it_reports_whole_streams_and_first_tokens(tmp_path: 
     """locust 2443, 1406: the time of a streamed body excluded."""
     with ScriptedServer() as server:
         file = tmp_path / "mine.py"
-        file.write_text(LOCUSTFILE.replace("URL", server.url(case)))
+        file.write_text(LOCUSTFILE.replace("URL", server.url(case)) + ENDS)
         command = [sys.executable, "-m", "locust", "-f", str(file), "--headless", "-u", "3", "-r", "3"]
-        command += ["-t", "3s", "--csv", str(tmp_path / "out"), "--only-summary"]
+        command += ["-t", "60s", "--csv", str(tmp_path / "out"), "--only-summary"]
         done = subprocess.run(command, capture_output=True, timeout=90, cwd=tmp_path)
         assert done.returncode == (0 if case == "good" else 1), done.stderr[-2000:]
         assert b'"temperature":0' in server.bodies[0]
@@ -122,3 +141,34 @@ def test_locusts_web_page_shows_the_load_of_a_run(tmp_path: Path) -> None:
         assert run.stop() == 0
     assert shown["state"] == "running"
     assert (total["num_requests"] > 0, total["num_failures"]) == (True, 0)
+
+
+GREEDY = """
+import gevent
+from locust import constant, task
+from chaosflow.load import StreamingUser
+
+class Greedy(StreamingUser):
+    wait_time = constant(0.1)
+
+    @task
+    def ask(self):
+        both = [gevent.spawn(self.stream, "hello", max_tokens=4) for _ in range(2)]
+        gevent.joinall(both)
+        first, second = (one.get() for one in both)
+        assert first.ok and not second.ok, (first.record, second.record)
+        assert "max_in_flight" in second.record.error
+"""
+
+
+def test_what_was_not_sent_for_the_cap_is_no_answer_and_the_cap_is_counted(tmp_path: Path) -> None:
+    """guidellm 487, 1041: of their kind, by a user that asks twice at once."""
+    file = tmp_path / "mine.py"
+    file.write_text(GREEDY)
+    plan = {"arrival": {"kind": "closed", "users": 1}, "locustfile": str(file), "max_in_flight": 1}
+    with ScriptedServer() as server, LoadRun(tmp_path, server.url("good"), plan) as run:
+        run.start()
+        run.run_for(2)
+        assert run.stop() == 0
+        assert run.batches[-1].health["cap_hits"] > 0
+        assert [m for m in run.of_kind("note") if "raised" in m["text"]] == []

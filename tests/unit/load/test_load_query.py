@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ def js(rows: list[dict[str, Any]]) -> list[int]:
         (["ttft > 60ms"], [0, 3]),
         (["ttft > 60ms and outcome = ok", "j < 2"], [0]),
         (["outcome != ok"], [1]),
+        (["outcome == connect"], [1]),
         (["ttft = none"], [1]),
         (["max_gap >= 0.3s"], [2]),
         (["max_gap>=0.3"], [2]),
@@ -109,6 +111,8 @@ def test_summary_and_table(run: Path) -> None:
         ("ttft >", "cannot be read"),
         ("ttft > fast", "not a duration|could not convert"),
         ("outcome > ok", "is text"),
+        ("outcome = failed", "outcome is one of ok, connect, .*; write .outcome != ok."),
+        ("outcome = trunkated", "did you mean 'truncated'"),
         ("tokens = many", "could not convert"),
     ],
 )
@@ -118,5 +122,18 @@ def test_a_question_that_makes_no_sense_is_refused(run: Path, where: str, said: 
 
 
 def test_a_run_without_records_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no records"):
+        run_query(tmp_path)
+
+
+@pytest.mark.parametrize("line", [b"no json", b'{"a": 1}', b"[1]", b'{"j": 1, "event_us": 3}'])
+def test_a_file_of_something_else_is_named(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "records-0.jsonl.gz").write_bytes(gzip.compress(line + b"\n"))
+    with pytest.raises(UsageError, match=r"records-0.jsonl.gz: holds a line that is no record"):
+        run_query(tmp_path)
+
+
+def test_a_file_of_another_name_is_no_workers(tmp_path: Path) -> None:
+    (tmp_path / "records-x.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
     with pytest.raises(UsageError, match="holds no records"):
         run_query(tmp_path)
