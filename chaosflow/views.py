@@ -7,15 +7,16 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from chaosflow.core.slo import State
-from chaosflow.core.units import format_duration
+from chaosflow.core.units import format_duration, printable
 from chaosflow.orchestrator.progress import Frame
 
 STATE_STYLE = {
@@ -31,7 +32,10 @@ _SHOWN_EVENTS = 5
 
 
 class PatientConsole(Console):
-    """Goes on in silence when its reader goes away or its disk is full: rich would end the process instead."""
+    """Goes on in silence when its reader goes away or its disk is full: rich would end the process instead.
+
+    Control characters in what it prints become signs that move no cursor.
+    """
 
     def on_broken_pipe(self) -> None:
         self._go_silent()
@@ -41,6 +45,11 @@ class PatientConsole(Console):
             super().print(*objects, **options)
         except OSError:
             self._go_silent()
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Without the control characters that a server may have put into its name or its answers."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
 
     def _go_silent(self) -> None:
         self.file = open(os.devnull, "w")  # noqa: SIM115  (until the process ends)

@@ -79,7 +79,7 @@ class HostCpuset(FaultAtom):
     def _chosen(self, now: frozenset[int]) -> frozenset[int]:
         if self.cpus is not None:
             return limits.parse_cpus(self.cpus)
-        return frozenset(sorted(now)[: self.count])
+        return frozenset(sorted(now)[: self.count or 1])  # the doctor names neither: can any be taken away?
 
     async def plan(self, host: Host, name: str) -> Undo:
         folder = require_cgroup(host, "cpuset", f"{self.kind} {name}")

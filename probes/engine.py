@@ -50,7 +50,10 @@ _PART = re.compile(r'part="(\w+)"')
 
 
 class EngineProbe(Probe):
-    """Scrapes once a second. While the engine does not answer there are no readings, and no zeros."""
+    """The engine's own view, from its /metrics: requests, queue, KV cache, tokens, steps.
+
+    Scrapes once a second. While the engine does not answer there are no readings, and no zeros.
+    """
 
     name: ClassVar[str] = "engine"
 

@@ -18,7 +18,10 @@ READY = "health.ready_state"
 
 
 class HealthProbe(Probe):
-    """Asks twice a second. No answer is an answer: not ready."""
+    """The target's own health check: ready or not, and how fast it answers.
+
+    Asks twice a second. No answer is an answer: not ready.
+    """
 
     name: ClassVar[str] = "health"
 

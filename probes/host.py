@@ -17,7 +17,10 @@ from chaosflow.core.probe import Probe, Reading
 
 
 class HostProbe(Probe):
-    """Reads /proc and /sys once a second."""
+    """This machine, and the target's processes and cgroup: CPU, memory, throttling.
+
+    Reads /proc and /sys once a second.
+    """
 
     name: ClassVar[str] = "host"
 

@@ -75,6 +75,9 @@ def main() -> NoReturn:
     except Exception as e:
         if os.environ.get("CHAOSFLOW_DEBUG"):
             raise
+        if isinstance(e, OSError):  # a full disk under our output, a folder that went away
+            what = e.filename or "the system"
+            _fail(f"{what}: {e.strerror or e}; CHAOSFLOW_DEBUG=1 shows where", ExitCode.ERROR)
         _fail(f"{type(e).__name__}: {e}; a mistake of ours: CHAOSFLOW_DEBUG=1 shows where", ExitCode.ERROR)
     sys.exit(0)
 

@@ -37,4 +37,4 @@ def vgpu() -> None:
 def worker() -> None:
     """Join a run's load from another machine: worker --master HOST; --help shows its options."""
     # a process of its own from the first line on: gevent must come before everything else
-    os.execv(sys.executable, [sys.executable, "-m", "chaosflow.load.remote", *_own_arguments("worker")])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "chaosflow.load.remote", *_own_arguments("worker")])

@@ -14,6 +14,7 @@ from chaosflow.cli.shared import ScenarioArgument, SetOption, StrictOption, err,
 from chaosflow.core.errors import UsageError
 from chaosflow.core.schema import json_schema
 from chaosflow.core.template import init_text
+from chaosflow.core.units import counted, format_duration
 from chaosflow.orchestrator.catalogue import load_atoms
 from chaosflow.reports.schema import result_schema
 
@@ -22,7 +23,9 @@ def validate(scenario: ScenarioArgument, overrides: SetOption = None, strict: St
     """Check a scenario; print every problem at once. Touches nothing."""
     prepared = load(scenario, overrides, strict)
     faults = len(prepared.loaded.scenario.faults)
-    say(f"{prepared.loaded.path}: valid; {faults} fault(s), {prepared.timeline.total_s:g} s")
+    say(
+        f"{prepared.loaded.path}: valid; {counted(faults, 'fault')}, {format_duration(prepared.timeline.total_s)}"
+    )
 
 
 def schema(

@@ -141,6 +141,9 @@ def _look_up(
             near or f"export {name}=…, or give a default: ${{env:{name}:-…}}",
         )
         return "", False
+    if not env[name].isascii() and any("\ud800" <= c <= "\udfff" for c in env[name]):
+        document.report(path, f"the environment variable {name} holds bytes that are no UTF-8", "set it anew")
+        return "", True
     return env[name], True
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from chaosflow.core.units import did_you_mean
+from chaosflow.core.units import counted, did_you_mean
 from chaosflow.core.yamltree import Path
 
 Explanation = tuple[str, str]
@@ -83,6 +83,8 @@ def explain(error: ErrorDetails, data: Any, model: type[BaseModel], shown: str |
         return f"{key}: 'kind' is missing", "add 'kind: …'"
     if kind == "too_short":
         return _too_short(path, ctx)
+    if kind == "too_long":
+        return f"{key} may hold at most {ctx['max_length']} items, given {ctx['actual_length']}", ""
     if kind == "string_pattern_mismatch":
         return f"{key} {value} may hold letters, digits, '-', '_' only, and at most 64 of them", ""
     if kind in ("value_error", "assertion_error"):
@@ -100,7 +102,9 @@ def show(value: Any) -> str:
         return "nothing"
     if isinstance(value, dict):
         return "keys with values"
-    return "a list" if isinstance(value, list | tuple) else repr(value)
+    if isinstance(value, list | tuple):
+        return "a list"
+    return text if len(text := repr(value)) <= 60 else f"{text[:57]}…"
 
 
 def _own_words(error: ErrorDetails, key: object, path: Path, shown: str | None) -> str:
@@ -128,7 +132,7 @@ def _wrong_type(kind: str, key: object, given: Any, value: str) -> Explanation:
 def _too_short(path: Path, ctx: dict[str, Any]) -> Explanation:
     if path[-1:] == ("objectives",):
         return "no objectives: nothing would be judged", "add one, for example 'ttft.p95 <= 200ms'"
-    return f"{path[-1] if path else 'it'} needs at least {ctx.get('min_length', 1)} item(s)", ""
+    return f"{path[-1] if path else 'it'} needs at least {counted(ctx.get('min_length', 1), 'item')}", ""
 
 
 def _is_number(text: str) -> bool:

@@ -15,7 +15,7 @@ from chaosflow.core.fault import FaultAtom
 from chaosflow.core.grammar import parse_objective
 from chaosflow.core.override import apply_overrides
 from chaosflow.core.registry import Registry
-from chaosflow.core.scenario import FaultStep, Scenario
+from chaosflow.core.scenario import MAX_ITEMS, FaultStep, Scenario
 from chaosflow.core.slo import Objective
 from chaosflow.core.source import find_scenario, read_text
 from chaosflow.core.units import did_you_mean, parse_duration_s
@@ -207,6 +207,8 @@ def _validate_params(
 
 def _fit_issues(document: Document, kinds: dict[int, type[FaultAtom]]) -> list[Issue]:
     steps = [_facts(i, fault, kinds.get(i)) for i, fault in _raw_faults(document)]
+    if len(steps) > MAX_ITEMS:
+        return []  # refused anyhow, and here each would be compared with each
     sla, phases = document.data.get("sla"), document.data.get("phases")
     lines = sla.get("objectives") if isinstance(sla, dict) else None
     objectives = [

@@ -8,6 +8,7 @@ from typing import Any
 from chaosflow.core.units import did_you_mean
 from chaosflow.core.yamltree import Document, Path, Place, parse_inline
 
+_MAX_STEPS = 16
 _URL_ONLY = ("url", "process", "health", "api_key", "i_own")
 
 
@@ -22,12 +23,17 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> None:
 
 
 def _apply(document: Document, text: str) -> None:
-    place = Place(f"--set {text}")
+    place = Place("--set " + (text if len(text) <= 200 else text[:199] + "…"))
     dotted, equals, value_text = text.partition("=")
     steps = dotted.strip().split(".")
     if not equals or not all(steps):
         document.problems.append(
             place.problem("cannot read it", "write PATH=VALUE, for example load.arrival.rate_per_s=40")
+        )
+        return
+    if len(steps) > _MAX_STEPS:
+        document.problems.append(
+            place.problem(f"the path has {len(steps)} parts", "no scenario is that deep")
         )
         return
     inline = parse_inline(value_text, place.file) if value_text.strip() else Document(place.file)

@@ -33,6 +33,10 @@ __all__ = [
 ]
 
 
+MAX_ITEMS = 500
+"""Of faults, objectives and rules: more is a generator gone wrong, and every pair of faults is compared."""
+
+
 def _line_of_grammar(parse: Any) -> AfterValidator:
     def check(text: str) -> str:
         parse(text)
@@ -71,6 +75,8 @@ class ProcessSpec(Model):
     listen_port: int | None = Field(None, ge=1, le=65535)
     pid_file: str | None = None
     pid: int | None = Field(None, ge=2)
+    name: str | None = Field(None, min_length=1)
+    """The program's name as ``ps -o comm`` shows it, or its file's; no two trees of processes may have it."""
     container: str | None = None
     """Container id or name, as it stands in the processes' cgroup path."""
     cgroup: str | None = None
@@ -161,7 +167,9 @@ class FaultStep(Model):
 class Sla(Model):
     """What must hold."""
 
-    objectives: list[Annotated[str, _line_of_grammar(parse_objective)]] = Field(min_length=1)
+    objectives: list[Annotated[str, _line_of_grammar(parse_objective)]] = Field(
+        min_length=1, max_length=MAX_ITEMS
+    )
     window: Seconds = 60.0
     step: Seconds = 1.0
     on_bad_baseline: Literal["stop", "continue"] = "stop"
@@ -184,10 +192,10 @@ class Scenario(Model):
     target: TargetSpec
     load: LoadPlan
     phases: Phases = Phases()
-    faults: list[FaultStep] = Field([])
-    probes: list[str] = Field(["engine", "host"])
+    faults: list[FaultStep] = Field([], max_length=MAX_ITEMS)
+    probes: list[str] = Field(["engine", "host"], max_length=MAX_ITEMS)
     sla: Sla
-    abort: list[Annotated[str, _line_of_grammar(parse_abort)]] = Field([])
+    abort: list[Annotated[str, _line_of_grammar(parse_abort)]] = Field([], max_length=MAX_ITEMS)
 
     @model_validator(mode="after")
     def _probes_differ(self) -> Self:

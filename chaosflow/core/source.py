@@ -23,8 +23,11 @@ def find_scenario(source: Path | str, shipped: Path) -> Path:
     Raises ScenarioError with near names where there is none.
     """
     path = Path(source)
-    if path.is_file():
-        return path
+    try:
+        if path.is_file():
+            return path
+    except OSError as e:  # a name too long, a folder that may not be entered
+        raise _unreadable(path, e) from e
     bare = len(path.parts) == 1 and path.suffix not in _SUFFIXES
     if bare and str(source) in shipped_names(shipped):
         return shipped / f"{source}.yaml"
@@ -45,7 +48,7 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except OSError as e:
-        raise _error(path, f"cannot be read ({e.strerror})", "check the path and its permissions") from e
+        raise _unreadable(path, e) from e
     if len(data) > _MAX_BYTES:
         raise _error(
             path,
@@ -59,6 +62,10 @@ def read_text(path: Path) -> str:
         place = Place(str(path), before.count(b"\n") + 1, e.start - (before.rfind(b"\n") + 1) + 1)
         byte = f"the byte 0x{data[e.start]:02x} is no UTF-8"
         raise ScenarioError([place.problem(byte, "save the file as UTF-8")]) from e
+
+
+def _unreadable(path: Path, error: OSError) -> ScenarioError:
+    return _error(path, f"cannot be read ({error.strerror})", "check the path and its permissions")
 
 
 def _error(path: Path, cause: str, remedy: str) -> ScenarioError:

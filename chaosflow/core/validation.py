@@ -42,11 +42,12 @@ def validate(
         if not _retype(errors, data, base, secrets):
             break
     whole: list[Issue] = []
-    rest = copy.deepcopy(data)
+    rest, taken = copy.deepcopy(data), set[Path]()
     for _ in range(_ROUNDS):  # a broken field hides what its model as a whole would say
         for error in errors:
-            whole += _report(document, base, error, rest, model, secrets)
-        if not _prune(errors, rest, base):
+            if error["type"] != "missing" or data_path(error["loc"], rest) not in taken:  # told as broken
+                whole += _report(document, base, error, rest, model, secrets)
+        if not _prune(errors, rest, base, taken):
             break
         try:
             _strict(model, rest)
@@ -96,8 +97,8 @@ def _report(
     return []
 
 
-def _prune(errors: list[ErrorDetails], data: Any, base: Path) -> bool:
-    """Take the broken fields out; False when there was none to take out."""
+def _prune(errors: list[ErrorDetails], data: Any, base: Path, taken: set[Path]) -> bool:
+    """Take the broken fields out, and note them in ``taken``; False when there was none to take out."""
     pruned = False
     for error in errors:
         path = data_path(error["loc"], data)
@@ -110,6 +111,7 @@ def _prune(errors: list[ErrorDetails], data: Any, base: Path) -> bool:
                 continue
             if isinstance(holder, dict):
                 del holder[path[-1]]
+                taken.add(path)
             else:
                 stand_in = _STAND_INS.get(tuple(str(p) for p in (*base, *path[:-1])))
                 if stand_in is None:

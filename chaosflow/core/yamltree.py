@@ -10,15 +10,20 @@ from typing import Any
 import yaml
 
 from chaosflow.core.errors import Problem
+from chaosflow.core.yamlnodes import TaggedLoader, written_tag
 
 Path = tuple[str | int, ...]
 """Where a value sits in the data: ``("faults", 0, "params", "delay_ms")``."""
 
 _MAX_NODES = 20_000
+_MAX_DEPTH = 64
+_MAX_DIGITS = 100  # beyond any number that can be meant; a float ends at 308
 _YAML11_BOOL = frozenset({"yes", "no", "on", "off", "y", "n"})
 _SEXAGESIMAL = re.compile(r"^[-+]?\d[\d_]*(:[0-5]?\d)+(\.\d*)?$")
 _OCTAL = re.compile(r"^[-+]?0[0-9_]+$")
 _EXPONENT = re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?[eE][-+]?\d+$")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_HALF_CHARACTER = ("holds half a character (a surrogate)", "write the character itself")
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -104,7 +109,7 @@ def parse_inline(text: str, file: str) -> Document:
 
 
 def _only_node(text: str, document: Document) -> yaml.Node | None:
-    loader = yaml.SafeLoader(text)
+    loader = TaggedLoader(text)
     try:
         if not loader.check_node():
             document.problems.append(
@@ -142,6 +147,12 @@ class _Converter:
             return None
         if id(node) in above:
             self._doc.report(path, "this alias holds itself", "write the value out")
+            return None
+        if len(path) > _MAX_DEPTH:
+            self._doc.report(path, "nested too deeply to be a scenario", "write less deep")
+            return None
+        if tag := written_tag(node):
+            self._doc.report(path, f"the tag {tag} is not allowed", "remove it")
             return None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, above | {id(node)})
@@ -181,6 +192,10 @@ class _Converter:
             remedy = f'write it in quotes: "{node.value}"'
         elif "${env:" in node.value:
             message, remedy = "${env:…} works in values only", "write the key out"
+        elif tag := written_tag(node):
+            message, remedy = f"the tag {tag} is not allowed", "remove it"
+        elif _SURROGATE.search(node.value):
+            message, remedy = _HALF_CHARACTER
         if message:
             self._doc.problems.append(place.problem(message, remedy))
             self._doc.reported[*path, str(node.value)] = None
@@ -190,9 +205,9 @@ class _Converter:
     def _scalar(self, node: yaml.Node, path: Path) -> Any:
         text, tag = str(node.value), str(node.tag)
         plain = getattr(node, "style", None) is None  # no quotes, no block
-        if not tag.startswith(_TAG):
-            self._doc.report(path, f"the tag {tag} is not allowed", "remove it")
-            return text
+        if _SURROGATE.search(text):
+            self._doc.report(path, *_HALF_CHARACTER)
+            return None
         if not plain or tag == _TAG + "str":
             if plain and text.lower() in _YAML11_BOOL:
                 self._refuse_bool(path, text)
@@ -206,10 +221,7 @@ class _Converter:
                 return text.lower() in ("true", "yes", "on")
             case "int" | "float" as kind:
                 return self._number(path, text, kind)
-            case "timestamp" | "value":
-                return text
-        self._doc.report(path, f"the tag {tag} is not allowed", "remove it")
-        return text
+        return text  # a date, or a lone =
 
     def _refuse_bool(self, path: Path, text: str) -> None:
         self._doc.report(
@@ -231,7 +243,7 @@ class _Converter:
             return text
         return value
 
-    def _number(self, path: Path, text: str, kind: str) -> int | float | str:
+    def _number(self, path: Path, text: str, kind: str) -> int | float | str | None:
         if _SEXAGESIMAL.match(text):
             self._doc.report(
                 path,
@@ -244,10 +256,16 @@ class _Converter:
                 path, f"{text} is read as an octal number by YAML 1.1", "write it without the leading 0"
             )
             return text
-        plain = text.replace("_", "")
-        if kind == "int":
-            return int(plain, 0)
-        return self._finite(path, text.lower())
+        if len(text) > _MAX_DIGITS:
+            self._doc.report(path, f"a number of {len(text)} digits", "write a number that can be meant")
+            return None
+        if kind == "float":
+            return self._finite(path, text.lower())
+        try:
+            return int(text.replace("_", ""), 0)
+        except ValueError:  # 0x_: YAML takes it for a number, nobody else does
+            self._doc.report(path, f"{text} is no number", f'write a number, or put it in quotes: "{text}"')
+            return None
 
 
 def _place(file: str, mark: yaml.Mark) -> Place:

@@ -12,6 +12,7 @@ import psutil
 
 from chaosflow.core.checks import Issue
 from chaosflow.core.scenario import LoadPlan, Scenario, TargetSpec
+from chaosflow.core.units import significant
 from chaosflow.orchestrator.loadfiles import load_file_issues
 from chaosflow.orchestrator.timeline import Timeline
 
@@ -64,9 +65,11 @@ def target_issues(target: TargetSpec, look_up: Resolve = resolve) -> list[Issue]
     path = ("target", "url")
     try:
         parts = urlsplit(target.url)
-        host, _ = parts.hostname, parts.port
+        host, port = parts.hostname, parts.port
     except ValueError as e:
         return [Issue(path, f"cannot read the url ({e})", "write for example http://127.0.0.1:8000/v1")]
+    if port == 0:
+        return [Issue(path, "nothing can listen on port 0", "give the port that the server listens on")]
     if not host:
         return [Issue(path, "the url names no host", "write for example http://127.0.0.1:8000/v1")]
     try:
@@ -121,7 +124,7 @@ def _cap_issues(load: LoadPlan, timeline: Timeline) -> tuple[list[Issue], list[s
                 Issue(
                     ("load", key),
                     f"the plan is about {requests * cost:.0f} {what} in {timeline.total_s:.0f} s, the cap is {cap}",
-                    f"lower the load to {cap / cost / timeline.total_s:.3g} requests per s, shorten the phases, or raise the cap",
+                    f"lower the load to {significant(cap / cost / timeline.total_s)} requests per s, shorten the phases, or raise the cap",
                 )
             )
     return issues, warnings

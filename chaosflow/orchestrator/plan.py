@@ -13,6 +13,7 @@ from chaosflow.core.probe import Probe
 from chaosflow.core.registry import Registry
 from chaosflow.core.scenario import Scenario
 from chaosflow.core.slo import probes_needed
+from chaosflow.core.units import counted
 from chaosflow.linux import finding, procs
 from chaosflow.orchestrator.target import handle_before_start
 from chaosflow.orchestrator.timeline import Timeline
@@ -82,7 +83,7 @@ def require_faults(rows: list[Row]) -> None:
         for row in cannot
     )
     raise CapabilityError(
-        "scenario", f"{len(cannot)} thing(s) cannot work here, nothing was touched\n{causes}"
+        "scenario", f"{counted(len(cannot), 'thing')} cannot work here, nothing was touched\n{causes}"
     )
 
 

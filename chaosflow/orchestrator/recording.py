@@ -87,6 +87,8 @@ def state_and_reason(end: End, judgement: Judgement) -> tuple[State, str]:
     if end.why in (Why.INTERRUPTED, Why.TERMINATED):
         state = State.FAIL if judgement.state is State.FAIL else State.INCONCLUSIVE
         return state, f"{end.text}; everything was undone"
+    if end.why is Why.CUT and judgement.state in (State.PASS, State.INCONCLUSIVE):
+        return State.INCONCLUSIVE, end.text  # what was left out might have failed
     if end.why is Why.KILLED:
         broken = [v for v in judgement.objectives if v.state is State.FAIL]
         also = f"; by then {broken[0].objective.text} was broken {broken[0].sentence}" if broken else ""

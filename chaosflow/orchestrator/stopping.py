@@ -29,6 +29,7 @@ class Why(Enum):
     NOT_CONFIRMED = "a fault was not confirmed"
     KILLED = "killed"
     """Only found out afterwards, by whoever rebuilds the result."""
+    CUT = "the code that it ran beside gave up"
     LOST = "part of the measurement was lost"
     ERROR = "error"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,9 @@ from pathlib import Path
 from chaosflow.core.errors import ChaosflowError
 from chaosflow.orchestrator.children import Child, open_log
 
+READY_WITHIN_S = 30.0
 LETS_GO_WITHIN_S = 10.0
+WAKE_EVERY_S = 1.0
 
 
 class WatchLink:
@@ -29,7 +33,7 @@ class WatchLink:
         with open_log(self._log) as log:
             try:
                 process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-m", "chaosflow.watchdog", str(self._folder),
+                    sys.executable, "-P", "-m", "chaosflow.watchdog", str(self._folder),
                     stdin=read_end, stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True,
                 )  # fmt: skip
             finally:
@@ -40,12 +44,21 @@ class WatchLink:
         """Wait until it has loaded all that an undo needs; ``on_dead`` is called if it ever dies before us."""
         assert self._child
         assert self._child.process.stdout
-        if not await self._child.process.stdout.readline():
+        try:
+            line = await asyncio.wait_for(self._child.process.stdout.readline(), READY_WITHIN_S)
+        except TimeoutError:
+            self._child.process.kill()  # stopped, perhaps: it would keep us waiting at the end too
+            cause = f"said nothing within {READY_WITHIN_S:g} s"
+            raise ChaosflowError("watchdog", cause, "start again") from None
+        if not line:
             raise ChaosflowError("watchdog", "died at its start", self._child.last_words())
         self._watcher = asyncio.create_task(self._watch(self._child, on_dead))
 
     async def _watch(self, child: Child, on_dead: Callable[[], None]) -> None:
-        await child.process.wait()
+        ended = asyncio.ensure_future(child.process.wait())
+        while not (await asyncio.wait([ended], timeout=WAKE_EVERY_S))[0]:
+            with contextlib.suppress(ProcessLookupError):
+                child.process.send_signal(signal.SIGCONT)  # stopped, it would guard nothing
         if self._pipe >= 0:
             on_dead()
 

@@ -67,4 +67,4 @@ class StressFault(FaultAtom):
 
 def program(name: str, *arguments: object) -> list[str]:
     """The command of one of the programs in this folder."""
-    return [sys.executable, "-m", f"chaosflow.faults._stress.{name}", *map(str, arguments)]
+    return [sys.executable, "-P", "-m", f"chaosflow.faults._stress.{name}", *map(str, arguments)]

@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--control", help="path of a Unix socket for the control API")
     parser.add_argument("--api", help=f"HOST:PORT for the control API (without --control: {_API})")
     parser.add_argument("--config", type=Path, help="JSON list of proxies to begin with, as POST /populate")
-    parser.add_argument("--listen", default="127.0.0.1:0", help="HOST:PORT or unix:PATH (default: any port)")
+    parser.add_argument("--listen", help="HOST:PORT or unix:PATH (default: any port of 127.0.0.1)")
     parser.add_argument("--upstream", help="HOST:PORT or unix:PATH to lead to; without it no proxy is made")
     parser.add_argument("--name", default="target", help="name of that proxy in the API")
     parser.add_argument("--seed", type=int, help="of toxicity and jitter; default: from the system")
@@ -55,6 +55,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _run(args: argparse.Namespace) -> None:
+    if args.listen and not args.upstream:
+        raise UsageError(f"--listen {args.listen}", "leads nowhere", "say where to with --upstream HOST:PORT")
     stop = asyncio.Event()
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
@@ -68,7 +70,8 @@ async def _run(args: argparse.Namespace) -> None:
         if args.api or not args.control:
             ready["api"] = await _listen_api(Address.parse(args.api or _API), control, ends)
         if args.upstream:
-            made = await proxies.create(args.name, Address.parse(args.listen), Address.parse(args.upstream))
+            listen = Address.parse(args.listen or "127.0.0.1:0")
+            made = await proxies.create(args.name, listen, Address.parse(args.upstream))
             ready["listening"] = str(made.listening)
         if args.config:
             await _populate(args.config, control)

@@ -58,7 +58,7 @@ def test_the_breaking_point_of_a_real_service_is_found(place: Place) -> None:
     assert [p["state"] for p in result["points"]] == ["pass", "fail"]
     (line,) = result["breaking"]
     assert (line["verdict"], line["holds_up_to"], line["breaks_at"]) == ("found", "20", "1800")
-    assert "sweep: 2 run(s), about" in sweep.text
+    assert "sweep: 2 runs, about" in sweep.text
     assert "holds up to slow.delay_ms = 20 and breaks at 1800" in sweep.text
     assert (place.top / "runs" / "history.sqlite").exists(), "its runs stand in the history of all runs"
     assert not (folder / "history.sqlite").exists()
@@ -92,7 +92,7 @@ def test_a_dry_run_says_how_long_and_touches_nothing(place: Place) -> None:
     path = place.write(slow())
     done = place.chaosflow("sweep", str(path), "--set", f"{DELAY}=10..200", "--bisect", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "at most 6 run(s)" in done.stdout
+    assert "at most 6 runs" in done.stdout
     assert "slow.delay_ms=10\n" in done.stdout
     assert not (place.top / "runs").exists()
 

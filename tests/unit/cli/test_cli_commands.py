@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -88,7 +89,37 @@ def test_a_dry_run_shows_timeline_and_undo_and_makes_no_folder(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     for word in ("baseline", "process.pause", "recovery", "kill -CONT"):
         assert word in done.stdout
+    # as a whole line, to be copied: the toxic is named like the fault
+    assert any(
+        "freeze" not in line and line.endswith("-X DELETE http://proxy/proxies/target/toxics/jitter")
+        for line in done.stdout.splitlines()
+    )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: network faults")
+def test_a_dry_run_names_the_very_commands_for_a_server_that_runs(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    with subprocess.Popen(["sleep", "1000"]) as server:
+        path.write_text(
+            f"target: {{url: 'http://127.0.0.1:9/v1', process: {{pid: {server.pid}}}}}\n"
+            "load: {arrival: {kind: constant, rate_per_s: 1}}\nphases: {recovery: 1s}\nfaults:\n"
+            "  - {name: freeze, type: process.pause, duration: 1s}\n"
+            "  - {name: cut, type: net.partition, after: freeze, duration: 1s}\n"
+            "  - {name: burn, type: host.cpu_stress, after: cut, duration: 1s, params: {workers: 1}}\n"
+            "sla: {objectives: ['error_rate <= 1%']}\n"
+        )
+        try:
+            told = chaosflow("run", str(path), "--dry-run").stdout.splitlines()
+            assert Path(f"/proc/{server.pid}/stat").read_text().split()[2] == "S"
+        finally:
+            server.kill()
+    undone = {line.split()[0]: line for line in told if ", undone by: " in line}
+    assert undone["freeze,"].endswith(f"undone by: kill -CONT {server.pid}")
+    assert undone["cut,"].endswith("undone by: nft delete table netdev chaosflow-RUN-cut")
+    assert "'^CHAOSFLOW_FAULT=RUN/burn$'" in undone["burn,"]
 
 
 @pytest.mark.slow
@@ -163,7 +194,7 @@ def records_run(folder: Path) -> Path:
     ("options", "last"),
     [
         (["--limit", "2"], "2 of 3 requests; --limit shows more"),
-        ([], "3 request(s)"),
+        ([], "3 requests"),
         (["--where", "ttft > 9s"], "no such request"),
     ],
 )

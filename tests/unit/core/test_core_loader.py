@@ -78,6 +78,14 @@ def test_all_problems_at_once_each_with_its_place(problems) -> None:
     assert any("'target_freq_mhz' is missing" in line for line in found)
 
 
+def test_a_value_that_was_told_as_wrong_is_not_missing_too(problems, minimal: str) -> None:
+    text = minimal.replace("kind: poisson", "kind: poison").replace("kind: constant", "kind: poison")
+    assert "poison" in text
+    found = problems(text)
+    assert "did you mean 'poisson'?" in str(found)
+    assert "missing" not in str(found)
+
+
 def test_no_pydantic_jargon_reaches_the_reader(problems) -> None:
     text = "\n".join(problems(BAD))
     for jargon in ("pydantic", "Input should", "type=", "input_value", "http", "valid string"):

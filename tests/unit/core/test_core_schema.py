@@ -11,10 +11,12 @@ import yaml
 import chaosflow
 from chaosflow import faults
 from chaosflow.core.fault import FaultAtom
+from chaosflow.core.grammar import parse_objective
 from chaosflow.core.loader import load_scenario
 from chaosflow.core.registry import Registry
 from chaosflow.core.schema import json_schema
 from chaosflow.core.template import init_text
+from chaosflow.sla.binomial import smallest_n
 
 
 @pytest.fixture
@@ -57,6 +59,17 @@ def test_template_loads_with_the_real_atoms(url: str | None, tmp_path: Path) -> 
     loaded = load_scenario(file, atoms=registry, shipped=tmp_path, env={})
     assert loaded.scenario.target.url == url
     assert json_schema_accepts(registry, file)
+
+
+def test_what_init_writes_for_a_server_asks_nothing_of_a_freeze_that_stops_its_own_users() -> None:
+    """Eight users wait for the frozen server: no share below a third can be shown of eight requests."""
+    text = init_text("http://127.0.0.1:8000/v1")
+    users = yaml.safe_load(text)["load"]["arrival"]["users"]
+    names = frozenset({"jitter", "freeze"})
+    for line in yaml.safe_load(text)["sla"]["objectives"]:
+        objective = parse_objective(line)
+        if 0 < objective.allowed_share < 1 and objective.holds_for("freeze", names, frozenset()):
+            assert smallest_n(0, objective.allowed_share) <= users, line
 
 
 def json_schema_accepts(registry: Registry[FaultAtom], file: Path) -> bool:
