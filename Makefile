@@ -32,7 +32,7 @@ test-full: $(FULL) system-packages
 
 test-guest: $(FULL) system-packages
 	tests/vm/vm-run --setup
-	tests/vm/vm-run --timeout 1500 -- $(PYTEST) -p no:cacheprovider -k "guest or net." tests/guest tests/contract tests/integration/net/test_net_steps.py $(ARGS)
+	tests/vm/vm-run --timeout 1500 -- $(PYTEST) -p no:cacheprovider -k "guest or net." tests/guest tests/contract tests/integration/net/test_net_steps.py tests/integration/net/test_net_fuzz.py $(ARGS)
 
 check: $(FULL)
 	$(BIN)/ruff check .

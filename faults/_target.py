@@ -30,7 +30,7 @@ def check_processes(host: Host) -> Capability:
     if not host.target.processes:
         return Capability.no(
             "the target's process is not known",
-            "say which it is: target.process with listen_port, pid_file, pid, container or cgroup",
+            "say which it is: target.process with listen_port, pid_file, pid, name, container or cgroup",
         )
     found = procs.tree(host.target.processes)
     if not found:

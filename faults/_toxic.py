@@ -63,20 +63,29 @@ class ToxicFault(FaultAtom):
 
     @classmethod
     async def look(cls, undo: Undo) -> Effect:
-        """Active when every one of its toxics is."""
+        """Active when every one of its toxics is; without effect where the proxy itself failed requests."""
+        try:
+            status, proxy = await client.request(
+                undo.state["control"], "GET", f"/proxies/{undo.state['proxy']}"
+            )
+        except client.ProxyGone as e:
+            return Effect(False, f"not installed: {e.thing} {e.cause}")
+        if status != 200:
+            return Effect(False, "not installed: the proxy was deleted")
+        installed = {toxic["name"]: toxic for toxic in proxy["toxics"]}
         effects = []
         for toxic in undo.state["toxics"]:
-            try:
-                found = await client.get_toxic(undo.state["control"], undo.state["proxy"], toxic["name"])
-            except client.ProxyGone as e:
-                return Effect(False, f"not installed: {e.thing} {e.cause}")
-            if found is None:
+            if (found := installed.get(toxic["name"])) is None:
                 return Effect(False, "not installed in the proxy")
             effects.append((toxic["stream"], cls.judge(found, found["stats"])))
         prefix = len(effects) > 1
         text = "; ".join((f"{stream}: " if prefix else "") + effect.evidence for stream, effect in effects)
         judged = [effect for _, effect in effects]
-        return Effect(all(e.active for e in judged), text, met=any(e.met for e in judged))
+        starved = proxy["stats"]["starved"]
+        if starved:  # what that cost would be taken for the target's doing
+            text += f"; the proxy had no file descriptor left {starved} times: raise the limit (ulimit -Hn)"
+        met = any(e.met for e in judged) and not starved
+        return Effect(all(e.active for e in judged), text, met)
 
     @staticmethod
     async def revert(undo: Undo) -> None:

@@ -30,6 +30,17 @@ class GpuClock(FaultAtom):
     kind: ClassVar[str] = "gpu.clock"
     aliases: ClassVar[tuple[str, ...]] = ("cuda_device",)
 
+    acts_on: ClassVar[str] = (
+        "the locked clocks of one GPU by NVML, for all who use it; with the included engine, of its virtual GPU"
+    )
+    requires: ClassVar[str] = (
+        "nothing for the virtual GPU; else root and an NVIDIA GPU that can lock its clocks"
+    )
+    cannot: ClassVar[str] = (
+        "A lock that was there before cannot be read: without `prior_lock_mhz` the revert removes it. A GPU may clock "
+        "lower still for heat or power"
+    )
+
     device_id: int = Field(0, ge=0)
     """Index as ``nvidia-smi -L`` shows it; the virtual GPU is 0."""
     target_freq_mhz: int = Field(ge=1, le=10_000)

@@ -12,6 +12,7 @@ from chaosflow.core.errors import CapabilityError
 from chaosflow.core.fault import Capability, Effect, FaultAtom, Undo
 from chaosflow.core.host import Host, ProcessRef
 from chaosflow.faults._target import Scope, check_processes, from_json, in_scope, require_processes, to_json
+from chaosflow.linux import procs
 
 
 class HostFdExhaust(FaultAtom):
@@ -22,7 +23,7 @@ class HostFdExhaust(FaultAtom):
 
     kind: ClassVar[str] = "host.fd_exhaust"
     acts_on: ClassVar[str] = "the soft RLIMIT_NOFILE of the target's processes, by prlimit(2)"
-    requires: ClassVar[str] = "the same user as the target, or root"
+    requires: ClassVar[str] = "the same user as the target, or root with CAP_SYS_RESOURCE"
     cannot: ClassVar[str] = (
         "Closes nothing: connections that are open stay; a number that the target closes it may use again. A "
         "process that raises its own limit again is not confirmed"
@@ -38,8 +39,14 @@ class HostFdExhaust(FaultAtom):
         return frozenset({"target:nofile"})
 
     def check(self, host: Host) -> Capability:
-        capability = check_processes(host)
-        return Capability.yes("prlimit RLIMIT_NOFILE") if capability.ok else capability
+        if not (capability := check_processes(host)).ok:
+            return capability
+        try:
+            for ref in in_scope(host.target.processes, self.scope):
+                _limit(ref)  # who may not set it may not read it either (prlimit(2))
+        except CapabilityError as e:
+            return Capability.no(f"{e.thing}: {e.cause}", e.remedy)
+        return Capability.yes("prlimit RLIMIT_NOFILE")
 
     async def plan(self, host: Host, name: str) -> Undo:
         roots = require_processes(host, f"{self.kind} {name}")
@@ -90,25 +97,25 @@ def _known(undo: Undo) -> list[tuple[ProcessRef, dict[str, Any]]]:
 
 def _limit(ref: ProcessRef) -> tuple[int, int] | None:
     """Soft and hard limit; None when the process is gone."""
-    try:
-        return resource.prlimit(ref.pid, resource.RLIMIT_NOFILE)
-    except (ProcessLookupError, PermissionError):
-        return None
+    return _prlimit(ref)
 
 
 def _set_soft(ref: ProcessRef, soft: int) -> None:
     now = _limit(ref)
-    if now is None or not ref.alive() or now[0] == soft:
-        return
+    if now is not None and ref.alive() and now[0] != soft:
+        _prlimit(ref, (soft, now[1]))
+
+
+def _prlimit(ref: ProcessRef, *limits: tuple[int, int]) -> tuple[int, int] | None:
     try:
-        resource.prlimit(ref.pid, resource.RLIMIT_NOFILE, (soft, now[1]))
+        return resource.prlimit(ref.pid, resource.RLIMIT_NOFILE, *limits)
     except ProcessLookupError:
-        return
+        return None
     except PermissionError as e:
         raise CapabilityError(
-            f"host.fd_exhaust on process {ref.pid}",
-            "its limit may not be changed",
-            "run as its user, or as root",
+            f"limits of {procs.describe([ref])}",
+            "may be neither read nor set",
+            "run as its user, or as root with CAP_SYS_RESOURCE",
         ) from e
 
 

@@ -28,6 +28,15 @@ class NetBandwidth(NetFault):
 
     kind: ClassVar[str] = "net.bandwidth"
 
+    requires: ClassVar[str] = (
+        "root (CAP_NET_ADMIN and CAP_SYS_ADMIN); sch_tbf or sch_netem, ifb, cls_bpf with sch_ingress and act_mirred or "
+        "nf_tables"
+    )
+    cannot: ClassVar[str] = (
+        "A line wider than the traffic is confirmed, and the evidence says that none had to wait. Other clients of that "
+        "port on that interface share it"
+    )
+
     rate_mbit_per_s: float = Field(gt=0.008, le=100_000)
     queue_ms: float = Field(200.0, gt=0, le=60_000)
     """How long a packet may wait for the line before it is dropped."""

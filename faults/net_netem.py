@@ -35,6 +35,15 @@ class NetNetem(NetFault):
     """
 
     kind: ClassVar[str] = "net.netem"
+    requires: ClassVar[str] = (
+        "root (CAP_NET_ADMIN and CAP_SYS_ADMIN); sch_netem, ifb, cls_bpf with sch_ingress and act_mirred or nf_tables, "
+        "sch_htb for jitter that keeps order"
+    )
+    cannot: ClassVar[str] = (
+        "Other clients of that port on that interface meet it too. Behind a jitter that keeps order no other `net.netem` "
+        "or `net.bandwidth` can act on the same packets: inject that one last. `corrupt_percent` is caught by "
+        "checksums: it shows as loss"
+    )
     aliases: ClassVar[tuple[str, ...]] = ("net.delay",)
 
     delay_ms: float = Field(0.0, ge=0, le=60_000)

@@ -12,6 +12,10 @@ class NetPartition(DropFault):
     """A cut cable: no reset, no ICMP, only silence. ``side`` makes it one-way."""
 
     kind: ClassVar[str] = "net.partition"
+    cannot: ClassVar[str] = (
+        "Closes nothing: after the revert a connection goes on once TCP sends again, which may take as long as the cut "
+        "did. Other clients of that port on that interface are cut off too"
+    )
 
     def narrow(self, match: Match) -> Match:
         return match

@@ -33,6 +33,14 @@ class NetReset(NetFault):
     """
 
     kind: ClassVar[str] = "net.reset"
+    acts_on: ClassVar[str] = (
+        "packets from and to the target's port at one interface, and connections open there, in the target's network "
+        "namespace"
+    )
+    requires: ClassVar[str] = (
+        "root (CAP_NET_ADMIN and CAP_SYS_ADMIN); nf_tables with nft_reject_inet; CONFIG_INET_DIAG_DESTROY to end open "
+        "connections at both ends"
+    )
     undone_by: ClassVar[str] = "chaosflow heal, or nft delete table inet chaosflow-…"
 
     cannot: ClassVar[str] = (
@@ -60,7 +68,7 @@ class NetReset(NetFault):
         if not rung.ok:
             raise CapabilityError(thing, rung.reason, rung.remedy)
         place = self.place(host, thing)
-        table = f"chaosflow-{steer.number_of(host.run_id, name):08x}"
+        table = steer.table_of(host.run_id, name)
         state = {
             "netns": place.netns,
             "interface": place.interface,

@@ -23,6 +23,9 @@ class NetRetransmit(DropFault):
     """
 
     kind: ClassVar[str] = "net.retransmit"
+    cannot: ClassVar[str] = (
+        "The counter is of the whole network namespace: what others there send again is counted as well"
+    )
 
     percent: float = Field(10.0, gt=0, le=100)
     """Share of the segments that disappear; 100 = none of this direction arrives."""

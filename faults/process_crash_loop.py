@@ -27,7 +27,7 @@ class ProcessCrashLoop(StressFault):
     acts_on: ClassVar[str] = "the target's processes, found again after each restart by a helper process"
     requires: ClassVar[str] = "the same user as the target, or root; a supervisor that restarts it"
     cannot: ClassVar[str] = (
-        "Restarts nothing; finds a restarted user's server by `listen_port`, `pid_file`, `container` or `cgroup`, "
+        "Restarts nothing; finds a restarted user's server by `listen_port`, `pid_file`, `name`, `container` or `cgroup`, "
         "not by `pid`"
     )
 
@@ -46,7 +46,7 @@ class ProcessCrashLoop(StressFault):
         if not still_to_come(host) and _how_to_find(host) is None:
             return Capability.no(
                 f"a restarted target cannot be found again by {host.target.selector or 'its pid'}",
-                "name it by listen_port, pid_file, container or cgroup",
+                "name it by listen_port, pid_file, name, container or cgroup",
             )
         return Capability.yes(f"SIG{self.signal} by pidfd, from a helper process")
 
@@ -79,6 +79,6 @@ def _how_to_find(host: Host) -> dict[str, str | int] | None:
     if target.included:
         return {"control": str(target.control)} if target.control else None
     selector, _, value = target.selector.partition(" ")
-    if selector not in ("listen_port", "pid_file", "container", "cgroup"):
+    if selector not in ("listen_port", "pid_file", "name", "container", "cgroup"):
         return None
     return {selector: int(value) if selector == "listen_port" else value}

@@ -34,11 +34,11 @@ class ProxyDown(FaultAtom):
         if host.proxy is None:
             raise CapabilityError(f"{self.kind} {name}", "no fault proxy is in the path")
         control = str(host.proxy.control)
-        proxy = await client.get_proxy(control, PROXY_NAME)
+        enabled = host.planning or (await client.get_proxy(control, PROXY_NAME))["enabled"]
         base = f"http://proxy/proxies/{PROXY_NAME}"
-        body = '{"enabled": true}' if proxy["enabled"] else '{"enabled": false}'
+        body = '{"enabled": true}' if enabled else '{"enabled": false}'
         manual = f"curl -s --unix-socket {control} -X POST -d '{body}' {base}"
-        state = {"control": control, "proxy": PROXY_NAME, "enabled": proxy["enabled"]}
+        state = {"control": control, "proxy": PROXY_NAME, "enabled": enabled}
         return Undo(kind=self.kind, name=name, run_id=host.run_id, state=state, manual=manual)
 
     async def inject(self, undo: Undo) -> None:

@@ -1,4 +1,4 @@
-"""The ways to name a target's processes: pid, pid file, cgroup, container, listening port. All of them read only.
+"""The ways to name a target's processes: pid, pid file, name, cgroup, container, listening port. All of them read only.
 
 What they find are the roots of process trees; CapabilityError where there is nothing, or too much.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +57,30 @@ def _started_at_s(ref: ProcessRef) -> float:
         if line.startswith("btime"):
             return int(line.split()[1]) + ref.start_ticks / os.sysconf("SC_CLK_TCK")
     return 0.0
+
+
+def by_name(name: str) -> tuple[ProcessRef, ...]:
+    """The root of the one tree of processes whose program is called so; from then on held by its start time.
+
+    Refused when there are several: which one was meant cannot be known. Never finds ourselves or what started us.
+    """
+    ours = procs.ourselves()
+    refs = procs.roots_of({pid for pid in procs.pids() if pid not in ours and name in _names_of(pid)})
+    thing = f"process: name {name}"
+    if len(refs) > 1:
+        each = ", ".join(f"{ref.pid} (started {_local_time(ref)})" for ref in refs[:8])
+        raise CapabilityError(thing, f"{len(refs)} processes are called so: {each}", "name one by its pid")
+    return _or_none(refs, thing, "no process is called so", "see ps -e -o pid,lstart,comm")
+
+
+def _names_of(pid: int) -> set[str]:
+    """The command name (15 characters at most, proc_pid_comm(5)) and the file name it was started by."""
+    file = procs.read(Path(f"/proc/{pid}/cmdline")).partition("\0")[0]
+    return {procs.command(pid), os.path.basename(file)} - {""}
+
+
+def _local_time(ref: ProcessRef) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(_started_at_s(ref)))
 
 
 def by_cgroup(folder: str) -> tuple[ProcessRef, ...]:
@@ -151,6 +176,7 @@ _FINDERS: dict[str, Callable[..., tuple[ProcessRef, ...]]] = {
     "listen_port": by_listen_port,
     "pid_file": by_pid_file,
     "pid": by_pid,
+    "name": by_name,
     "container": by_container,
     "cgroup": by_cgroup,
 }

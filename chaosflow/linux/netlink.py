@@ -29,8 +29,10 @@ _HEADER = struct.Struct("=IHHII")
 _SOL_NETLINK, _CAP_ACK, _EXT_ACK = 270, 10, 11
 _ERROR, _DONE = 2, 3
 _ACK_TLVS = 0x200
-_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
+_SO_RCVBUFFORCE = 33
 _BUFFER_BYTES = 1 << 22
+_MANY = 64
+"""So many refusals fit into a socket as it comes."""
 _SEND_BYTES = 1 << 16
 _TIMEOUT_S = 10
 
@@ -107,6 +109,8 @@ class Netlink:
         Raises the first NetlinkError that its message does not tolerate; those behind it have been carried
         out all the same. Not for dumps.
         """
+        if len(messages) > _MANY:
+            self._make_room()
         refused: NetlinkError | None = None
         answers: list[list[bytes]] = []
         for batch in _batches(messages):
@@ -139,15 +143,25 @@ class Netlink:
     def transaction(self, begin: Message, messages: Sequence[Message], end: Message) -> None:
         """A netfilter batch: all or nothing."""
         first = self._sequence + 1
-        data = self._pack(begin, 0)
-        data += b"".join(self._pack(m, ACK) for m in messages)
-        self._socket.send(data + self._pack(end, 0))
+        parts = [self._pack(begin, 0), *(self._pack(m, 0) for m in messages[:-1])]
+        parts += [self._pack(messages[-1], ACK), self._pack(end, 0)]  # refusals are told without ACK
+        self._socket.send(b"".join(parts))
         refused = None
-        for _, error in self._acks(first, len(messages), also=(first, first + len(messages) + 1)):
-            if error is not None and refused is None:
-                refused = error
+        for error in self._refusals_of_a_batch(first, self._sequence):
+            refused = refused or error
         if refused:
             raise refused
+
+    def _refusals_of_a_batch(self, begin: int, end: int) -> Iterator[NetlinkError]:
+        """Until the last message is acknowledged, or the batch was refused as a whole, told at begin or end."""
+        while True:
+            for kind, flags, sequence, body in self._receive():
+                if kind != _ERROR or sequence < begin:
+                    continue
+                if error := _error(body, tlvs=bool(flags & _ACK_TLVS)):
+                    yield error
+                if sequence == end - 1 or (error and sequence in (begin, end)):
+                    return
 
     def dump(self, message: Message) -> list[bytes]:
         """The bodies that answer one request for everything of a kind, in order."""
@@ -173,22 +187,10 @@ class Netlink:
         )
         return header + body
 
-    def _acks(
-        self, first: int, count: int, also: Sequence[int] = ()
-    ) -> Iterator[tuple[int, NetlinkError | None]]:
-        seen: set[int] = set()
-        while len(seen) < count:
-            for kind, flags, sequence, body in self._receive():
-                if kind != _ERROR or sequence < first or sequence in seen:
-                    continue
-                error = _error(body, tlvs=bool(flags & _ACK_TLVS))
-                if sequence in also:  # the begin or end of a batch that was refused as a whole
-                    if error:
-                        yield sequence - first, error
-                        return
-                    continue
-                seen.add(sequence)
-                yield sequence - first, error
+    def _make_room(self) -> None:
+        """For a refusal of each of many messages; without CAP_NET_ADMIN the default size must do."""
+        with contextlib.suppress(PermissionError):
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
 
     def _receive(self) -> Iterator[tuple[int, int, int, bytes]]:
         try:
@@ -202,17 +204,18 @@ class Netlink:
             at += (length + 3) & ~3
 
 
+def open_sockets(netns_fd: int | None, *families: int) -> list[Netlink]:
+    """One of each family, by a single visit: to go there and back takes longer than to ask there."""
+    return call_inside(netns_fd, lambda: [Netlink(family) for family in families])
+
+
 def _open(family: int) -> socket.socket:
     sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, family)
     try:
         # not settimeout(), which polls before each call: half of all system calls
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", _TIMEOUT_S, 0))
-        for option in (_SO_SNDBUFFORCE, _SO_RCVBUFFORCE):
-            with contextlib.suppress(PermissionError):  # without CAP_NET_ADMIN the default size must do
-                sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
         sock.setsockopt(_SOL_NETLINK, _CAP_ACK, 1)
         sock.setsockopt(_SOL_NETLINK, _EXT_ACK, 1)
-        sock.bind((0, 0))
     except BaseException:
         sock.close()
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from chaosflow.core.errors import CapabilityError
 from chaosflow.core.fault import Capability, Effect, Undo
@@ -24,6 +24,11 @@ _NFT_HOOKS = {"egress": nft.NETDEV_EGRESS, "ingress": nft.NETDEV_INGRESS}
 
 class DropFault(NetFault):
     """Drops what ``narrow`` says of the packets that the filter means; the sender sees no error."""
+
+    requires: ClassVar[str] = (
+        "root (CAP_NET_ADMIN and CAP_SYS_ADMIN); nf_tables, or cls_bpf, sch_ingress, act_mirred, ifb and sch_blackhole"
+    )
+    cannot: ClassVar[str] = "Other clients of that port on that interface meet it too"
 
     @abstractmethod
     def narrow(self, match: Match) -> Match:
@@ -55,7 +60,7 @@ class DropFault(NetFault):
             state["steering"] = steering.to_json()
             commands = steer.manual(steering)
         else:
-            table = f"chaosflow-{steer.number_of(host.run_id, name):08x}"
+            table = steer.table_of(host.run_id, name)
             state |= {
                 "netns": place.netns,
                 "table": table,
@@ -80,8 +85,8 @@ class DropFault(NetFault):
             steering = steer.Steering.from_json(state["steering"])
             with space.opened(steering.netns) as fd:
                 fd = _require(fd, self.kind)
-                with Netlink(ROUTE, fd) as nl:
-                    steer.lead(nl, fd, steering, _blackhole)
+                with steer.sockets(fd, steering) as (nl, rules):
+                    steer.lead(nl, rules, steering, _blackhole)
             return
         with space.opened(state["netns"]) as fd:
             _require(fd, self.kind)
@@ -112,8 +117,8 @@ def look(state: dict[str, Any]) -> Effect:
         with space.opened(steering.netns, lock=False) as fd:
             if fd is None:
                 return Effect(False, "gone with 1 network namespace")
-            with Netlink(ROUTE, fd) as nl:
-                seen = steer.look(nl, fd, steering)
+            with steer.sockets(fd, steering) as (nl, rules):
+                seen = steer.look(nl, rules, steering)
         in_place, of, packets = seen.in_place, len(steering.ifbs), seen.packets
     else:
         with space.opened(state["netns"], lock=False) as fd:
@@ -133,8 +138,8 @@ def _revert(state: dict[str, Any]) -> None:
         steering = steer.Steering.from_json(state["steering"])
         with space.opened(steering.netns) as fd:
             if fd is not None:
-                with Netlink(ROUTE, fd) as nl:
-                    steer.stop_leading(nl, fd, steering)
+                with steer.sockets(fd, steering) as (nl, rules):
+                    steer.stop_leading(nl, rules, steering)
                     steer.clean_up(nl, steering)
         return
     with space.opened(state["netns"]) as fd:

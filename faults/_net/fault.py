@@ -23,6 +23,10 @@ class NetFault(FaultAtom):
     """Acts on the packets of the target: its port at its interface, in its network namespace."""
 
     composes: ClassVar[bool] = True
+    acts_on: ClassVar[str] = (
+        "packets from and to the target's port at one interface, in the target's network namespace, by a filter of "
+        "ChaosFlow's own; no root qdisc is touched"
+    )
     undone_by: ClassVar[str] = "chaosflow heal, or tc filter del and ip link del of the devices named cf…"
 
     direction: Literal["egress", "ingress", "both"] = "egress"
@@ -67,6 +71,8 @@ class NetFault(FaultAtom):
         return capability
 
     def place(self, host: Host, thing: str) -> Place:
+        if host.planning and host.target.included and not host.target.processes:
+            raise CapabilityError(thing, "the included engine has no network namespace yet", "start it first")
         return find_place(
             Wanted(
                 direction=self.direction,

@@ -15,7 +15,7 @@ from chaosflow.core.errors import CapabilityError
 from chaosflow.faults._net import space, steer
 from chaosflow.linux import cbpf, netem, tc
 from chaosflow.linux.netem import Netem
-from chaosflow.linux.netlink import ROUTE, Message, Netlink
+from chaosflow.linux.netlink import Message, Netlink
 from chaosflow.linux.tc import Qdisc
 
 _DRAIN_S = 0.5
@@ -50,8 +50,8 @@ def install(stage: Stage, add: Add) -> None:
     with space.opened(stage.steering.netns) as fd:
         if fd is None:
             raise CapabilityError("fault", "the target's network namespace is gone", "start the target first")
-        with Netlink(ROUTE, fd) as nl:
-            steer.lead(nl, fd, stage.steering, lambda nl, ifb, new: _append(nl, ifb, new, stage, add))
+        with steer.sockets(fd, stage.steering) as (nl, rules):
+            steer.lead(nl, rules, stage.steering, lambda nl, ifb, new: _append(nl, ifb, new, stage, add))
 
 
 def _append(nl: Netlink, ifb: int, new: bool, stage: Stage, add: Add) -> list[Message]:
@@ -113,8 +113,8 @@ def look(stage: Stage) -> StageSeen | None:
     with space.opened(stage.steering.netns, lock=False) as fd:
         if fd is None:
             return None
-        with Netlink(ROUTE, fd) as nl:
-            seen = steer.look(nl, fd, stage.steering)
+        with steer.sockets(fd, stage.steering) as (nl, rules):
+            seen = steer.look(nl, rules, stage.steering)
             found = [q for ifb in seen.ifb if (q := tc.qdisc(nl, ifb, stage.handle))]
             live = [q for q in found if not _neutral(nl, seen.ifb, q)]
     in_place = min(seen.in_place, len(live))
@@ -141,11 +141,11 @@ def remove(stage: Stage) -> None:
     with space.opened(stage.steering.netns) as fd:
         if fd is None:
             return
-        with Netlink(ROUTE, fd) as nl:
+        with steer.sockets(fd, stage.steering) as (nl, rules):
             if _neutralize(nl, stage):
                 return  # others are still there
             _drain(nl, stage)
-            steer.stop_leading(nl, fd, stage.steering)
+            steer.stop_leading(nl, rules, stage.steering)
             _drain(nl, stage)
             steer.clean_up(nl, stage.steering)
 

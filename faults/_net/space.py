@@ -6,11 +6,15 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+from chaosflow.core.errors import CapabilityError
 from chaosflow.core.host import Host
 
 _OWN = "/proc/self/ns/net"
+_CAP_NET_ADMIN, _CAP_SYS_ADMIN = 12, 21  # <linux/capability.h>
+_REMEDY = "run as root with CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_SYS_PTRACE"
 _found_at: dict[int, str] = {}
 """Where a namespace was seen last: looked at first, and checked like any other place."""
 
@@ -21,10 +25,19 @@ def inode_of(path: str) -> int:
 
 
 def of_target(host: Host) -> int:
-    """The namespace that the target lives in; our own where its processes are not known."""
+    """The namespace that the target lives in; our own where its processes are not known.
+
+    Raises CapabilityError where it may not be looked at: ours would be the wrong one.
+    """
     for ref in host.target.processes:
-        with contextlib.suppress(OSError):
+        try:
             return inode_of(f"/proc/{ref.pid}/ns/net")
+        except PermissionError as e:
+            raise CapabilityError(
+                f"network namespace of process {ref.pid}", "may not be looked at", _REMEDY
+            ) from e
+        except OSError:  # it has ended
+            continue
     return inode_of(_OWN)
 
 
@@ -36,7 +49,8 @@ def is_own(inode: int) -> bool:
 def opened(inode: int, *, lock: bool = True) -> Iterator[int | None]:
     """A descriptor of that namespace, with ``lock`` held against every other ChaosFlow; None when it is gone.
 
-    The lock is an flock on the namespace itself: it leaves no file behind.
+    Raises CapabilityError where that cannot be known: then a fault in it is not undone. The lock is an flock
+    on the namespace itself: it leaves no file behind.
     """
     fd = _open(inode)
     if fd is None:
@@ -51,29 +65,49 @@ def opened(inode: int, *, lock: bool = True) -> Iterator[int | None]:
 
 
 def _open(inode: int) -> int | None:
+    """None when it is gone; CapabilityError where we have lost the right to look for it, and to undo in it."""
+    unseen = 0
     for path in _candidates(inode):
         try:
-            if os.stat(path).st_ino != inode or not _is_namespace(path):
+            found = os.stat(path)
+            if found.st_ino != inode or found.st_dev != _namespaces():
                 continue
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError:
+            unseen += 1
+            continue
         except OSError:
             continue
         if os.fstat(fd).st_ino == inode:
             _found_at[inode] = path
             return fd
         os.close(fd)
+    if unseen and not _may_enter():
+        raise CapabilityError(
+            f"network namespace {inode}",
+            f"is not found, and the namespaces of {unseen} processes may not be looked at",
+            _REMEDY,
+        )
     return None
 
 
-def _is_namespace(path: str) -> bool:
-    """Under /run/netns namespaces are files; elsewhere links that say what they are."""
-    return "netns/" in path or os.readlink(path).startswith("net:[")
+def _may_enter() -> bool:
+    """Whether this process has what entering a namespace and changing it takes (capabilities(7))."""
+    status = Path("/proc/thread-self/status").read_text()
+    effective = int(status.partition("CapEff:")[2].split()[0], 16)
+    return all(effective >> bit & 1 for bit in (_CAP_NET_ADMIN, _CAP_SYS_ADMIN))
+
+
+@cache
+def _namespaces() -> int:
+    """The device that all namespaces of this machine are on: nothing else has its numbers."""
+    return os.stat(_OWN).st_dev
 
 
 def _candidates(inode: int) -> Iterator[str]:
-    yield _OWN
     if inode in _found_at:
         yield _found_at[inode]
+    yield _OWN
     for folder in ("/proc/self/fd", "/run/netns", "/var/run/netns"):  # a descriptor may be its only holder
         with contextlib.suppress(OSError):
             yield from (str(p) for p in Path(folder).iterdir())

@@ -10,9 +10,10 @@ Two ways lead to an ifb, on which a qdisc of ours drops, delays or limits, and f
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from chaosflow.core.errors import CapabilityError
 from chaosflow.faults._net.abilities import abilities
 from chaosflow.faults._net.place import Place
 from chaosflow.linux import cbpf, nft, tc
-from chaosflow.linux.netlink import NETFILTER, Message, Netlink
+from chaosflow.linux.netlink import NETFILTER, ROUTE, Message, Netlink, open_sockets
 
 HOOKS = {"egress": tc.EGRESS, "ingress": tc.INGRESS}
 DROP_PREF, SHAPE_PREF = 196, 197
@@ -64,6 +65,11 @@ def number_of(*words: object) -> int:
     return (int.from_bytes(digest) & 0x7FFFFFFF) or 1
 
 
+def table_of(run_id: str, name: str) -> str:
+    """Name of the nftables table that is one fault alone."""
+    return f"chaosflow-{run_id}-{name}"
+
+
 def plan(nl: Netlink, place: Place, pref: int, key: tuple[object, ...]) -> Steering:
     """How to lead this place's packets. Reads only. Equal keys share one device."""
     match = cbpf.match_to_json(place.match)
@@ -95,7 +101,16 @@ def _alias(interface: str, *, ours: bool) -> str:
     return f"{_ALIAS} {interface} clsact={'ours' if ours else 'theirs'}"
 
 
-def lead(nl: Netlink, fd: int, steering: Steering, build: Build) -> None:
+@contextlib.contextmanager
+def sockets(fd: int, steering: Steering) -> Iterator[tuple[Netlink, Netlink | None]]:
+    """What its functions need: routing, and netfilter where rules lead to the device."""
+    families = (ROUTE, NETFILTER) if steering.by_nft else (ROUTE,)
+    with contextlib.ExitStack() as stack:
+        route, *others = [stack.enter_context(nl) for nl in open_sockets(fd, *families)]
+        yield route, others[0] if others else None
+
+
+def lead(nl: Netlink, rules: Netlink | None, steering: Steering, build: Build) -> None:
     """Put everything in place; what is there already is used. Raises OSError or CapabilityError."""
     link, *devices = tc.links_named(nl, steering.interface, *steering.ifbs.values())
     if link is None:
@@ -106,8 +121,8 @@ def lead(nl: Netlink, fd: int, steering: Steering, build: Build) -> None:
         ifb = known or tc.add_ifb(nl, name, _alias(steering.interface, ours=steering.clsact_ours))
         # nothing is led to the device before its qdisc is known to be there
         nl.request(*build(nl, ifb.index, known is None), tc.up_message(ifb.index))
-        if hook in steering.by_nft:
-            _lead_by_nft(fd, steering, hook, ifb.index)
+        if rules and hook in steering.by_nft:
+            _lead_by_nft(rules, steering, hook, ifb.index)
         else:
             _lead_by_filter(nl, steering, hook, link.index, ifb.index)
 
@@ -118,16 +133,15 @@ def _lead_by_filter(nl: Netlink, steering: Steering, hook: str, link: int, ifb: 
     nl.request(tc.clsact_message(link), leading)
 
 
-def _lead_by_nft(fd: int, steering: Steering, hook: str, ifb: int) -> None:
+def _lead_by_nft(nl: Netlink, steering: Steering, hook: str, ifb: int) -> None:
     match = cbpf.match_from_json(steering.match)
     chain = nft.Chain(hook, nft.NETDEV_INGRESS, steering.interface, _LAST)
     rules = nft.rules_for(nft.NETDEV, hook, match, nft.forward(ifb))
-    with Netlink(NETFILTER, fd) as nl:
-        try:
-            nft.create(nl, nft.NETDEV, steering.table(hook), [chain], rules)
-        except OSError as e:
-            if e.errno != errno.EEXIST:
-                raise
+    try:
+        nft.create(nl, nft.NETDEV, steering.table(hook), [chain], rules)
+    except OSError as e:
+        if e.errno != errno.EEXIST:
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +154,7 @@ class Seen:
     ifb: tuple[int, ...]
 
 
-def look(nl: Netlink, fd: int, steering: Steering) -> Seen:
+def look(nl: Netlink, rules: Netlink | None, steering: Steering) -> Seen:
     """Reads only."""
     link, *devices = tc.links_named(nl, steering.interface, *steering.ifbs.values())
     in_place = packets = 0
@@ -149,9 +163,8 @@ def look(nl: Netlink, fd: int, steering: Steering) -> Seen:
         if ifb is None or link is None:
             continue
         ifbs.append(ifb.index)
-        if hook in steering.by_nft:
-            with Netlink(NETFILTER, fd) as other:
-                counted = nft.counted(other, nft.NETDEV, steering.table(hook))
+        if rules and hook in steering.by_nft:
+            counted = nft.counted(rules, nft.NETDEV, steering.table(hook))
             in_place += counted is not None
             packets += counted[0] if counted else 0
             continue
@@ -162,12 +175,11 @@ def look(nl: Netlink, fd: int, steering: Steering) -> Seen:
     return Seen(in_place, packets, tuple(ifbs))
 
 
-def stop_leading(nl: Netlink, fd: int, steering: Steering) -> None:
+def stop_leading(nl: Netlink, rules: Netlink | None, steering: Steering) -> None:
     """Remove filters and rules: from now on packets take their usual way."""
-    if steering.by_nft:
-        with Netlink(NETFILTER, fd) as other:
-            for hook in steering.by_nft:
-                nft.delete(other, nft.NETDEV, steering.table(hook))
+    if rules:
+        for hook in steering.by_nft:
+            nft.delete(rules, nft.NETDEV, steering.table(hook))
     link = tc.link(nl, steering.interface)
     if link is None:
         return

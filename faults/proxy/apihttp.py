@@ -51,6 +51,8 @@ async def serve(
             await writer.drain()
     except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
         pass  # a client that went away, or speaks no HTTP
+    except asyncio.CancelledError:
+        pass  # the proxy ends; older Pythons (3.11) print a traceback of a connection that was cancelled
     finally:
         writer.close()
 

@@ -60,12 +60,6 @@ async def add_toxic(control: str, proxy: str, toxic: dict[str, Any]) -> None:
         raise ProxyRefused(f"toxic {toxic['name']}", str(answer["error"]))
 
 
-async def get_toxic(control: str, proxy: str, name: str) -> dict[str, Any] | None:
-    """The toxic with its ``stats``; None when it is not installed."""
-    status, answer = await request(control, "GET", f"/proxies/{proxy}/toxics/{name}")
-    return answer if status == 200 else None
-
-
 async def remove_toxic(control: str, proxy: str, name: str) -> None:
     """Remove a toxic; no error when it is not there, or the proxy is gone."""
     try:

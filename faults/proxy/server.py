@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import random
 import socket
+import stat
 from typing import Any
 
 from chaosflow.core.errors import ChaosflowError, UsageError
 from chaosflow.faults.proxy.address import Address
 from chaosflow.faults.proxy.link import Link, Side
+from chaosflow.faults.proxy.listener import Listener
 from chaosflow.faults.proxy.timers import Timers
 from chaosflow.faults.proxy.toxic import Toxic
-
-_BACKLOG = 4096
 
 
 class Proxy:
@@ -36,28 +38,32 @@ class Proxy:
         self._reserved: socket.socket | None = None
         self._links: set[Link] = set()
         self._connecting: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
+        self._starved = 0
         self._bytes = {"upstream": 0, "downstream": 0}
 
     @property
     def enabled(self) -> bool:
-        return self._server is not None
+        return self._listener is not None
+
+    @property
+    def starved(self) -> int:
+        """How often a connection had to wait, or failed, since the proxy had no file descriptor left for it."""
+        return self._starved + (self._listener.starved if self._listener else 0)
 
     async def start(self) -> None:
         """Begin to accept, where it did before if it did; UsageError when the address cannot be had."""
-        if self._server:
+        if self._listener:
             return
         self._let_reserved_go()
-        loop, address = asyncio.get_running_loop(), self.listening or self.listen
+        address = self.listening or self.listen
         try:
-            if address.path:
-                self._server = await loop.create_unix_server(self._accept, address.path, backlog=_BACKLOG)
-                self.listening = address
-            else:
-                sock = await _bound(address)
-                self._server = await loop.create_server(self._accept, sock=sock, backlog=_BACKLOG)
+            sock = _bound_unix(address.path) if address.path else await _bound(address)
+            self._listener = Listener(sock, self._accept)
+            if not address.path:
                 host, port = sock.getsockname()[:2]
-                self.listening = Address(host=host, port=port)
+                address = Address(host=host, port=port)
+            self.listening = address
         except OSError as e:
             raise UsageError(
                 f"proxy {self.name} on {address}",
@@ -67,10 +73,11 @@ class Proxy:
 
     async def stop(self) -> None:
         """Accept no more and reset every link. The port stays ours, so that ``start`` finds it free."""
-        if not self._server:
+        if not self._listener:
             return
-        self._server.close()
-        self._server = None
+        self._listener.close()
+        self._starved += self._listener.starved
+        self._listener = None
         for task in list(self._connecting):
             task.cancel()
         self.reset_by_down = len(self._links)
@@ -134,6 +141,7 @@ class Proxy:
                 "accepted": self.accepted,
                 "open": len(self._links),
                 "upstream_failures": self.refused_by_upstream,
+                "starved": self.starved,
                 "reset_by_down": self.reset_by_down,
                 "refuses": self.refuses and not self.enabled,
                 "upstream_bytes": self._bytes["upstream"] + sum(k.upward.bytes for k in self._links),
@@ -146,6 +154,9 @@ class Proxy:
         return link.on_accept(lambda: self._begin(link))
 
     def _begin(self, link: Link) -> None:
+        if not self._listener:  # stopped since it was accepted
+            link.reset()
+            return
         self.accepted += 1
         self._links.add(link)
         for toxic in self.toxics.values():
@@ -161,8 +172,11 @@ class Proxy:
                 await loop.create_unix_connection(lambda: link.server, to.path)
             else:
                 await loop.create_connection(lambda: link.server, to.host, to.port)
-        except OSError:
-            self.refused_by_upstream += 1
+        except OSError as e:
+            if e.errno in (errno.EMFILE, errno.ENFILE):
+                self._starved += 1
+            else:
+                self.refused_by_upstream += 1
             link.reset()  # what a client of the dead server itself would see
 
     def _gone(self, link: Link) -> None:
@@ -237,6 +251,20 @@ async def _bound(address: Address) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setblocking(False)
         sock.bind(where)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _bound_unix(path: str) -> socket.socket:
+    """A Unix socket at that path, in the place of one that is there already."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISSOCK(os.stat(path).st_mode):
+            os.unlink(path)
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.bind(path)
     except OSError:
         sock.close()
         raise

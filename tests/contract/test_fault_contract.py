@@ -54,12 +54,13 @@ def rig(kind: str) -> Iterator[Rig]:
         yield made
 
 
-def _act(what: str, rig: Rig, undo: Undo, tmp_path: Path) -> int:
+def _act(what: str, rig: Rig, undo: Undo, tmp_path: Path, *prefix: str) -> int:
     file = tmp_path / "undo.json"
     atom = registry.get(undo.kind)
     name = f"{atom.__module__}:{atom.__name__}"
     file.write_text(json.dumps({"atom": name, "params": rig.params, "undo": undo.model_dump()}))
-    return subprocess.run([sys.executable, HERE / "contract_act.py", what, file], timeout=60).returncode
+    command = [*prefix, sys.executable, HERE / "contract_act.py", what, file]
+    return subprocess.run(command, stderr=subprocess.DEVNULL if prefix else None, timeout=60).returncode
 
 
 def _planned(kind: str, rig: Rig) -> tuple[FaultAtom, Undo]:
@@ -143,6 +144,18 @@ def test_an_injection_killed_at_once_is_reverted_by_another_process(
     if atom.reversible:
         assert not asyncio.run(atom.is_active(undo))
         assert rig.look() == before
+
+
+@pytest.mark.parametrize("kind", [p for p in KINDS if str(p.values[0]).startswith("net.")])
+def test_a_revert_that_has_lost_the_privilege_is_no_success(kind: str, rig: Rig, tmp_path: Path) -> None:
+    """chaosblade 1315: success reported. Who may not look for the fault may not say that it is gone."""
+    before = rig.look()
+    atom, undo = _planned(kind, rig)
+    asyncio.run(atom.inject(undo))
+    assert _act("revert", rig, undo, tmp_path, "setpriv", "--bounding-set=-all", "--inh-caps=-all") == 1
+    assert asyncio.run(atom.is_active(undo))
+    asyncio.run(atom.revert(undo))
+    assert rig.look() == before
 
 
 @every_kind

@@ -76,7 +76,9 @@ def proxy_to(port: int, *options: str) -> Iterator[RunningProxy]:
             finally:
                 process.terminate()
                 process.wait(10)
-        assert complaints.read_text() == ""  # an exception in a callback ends nothing, and would go unseen
+        assert (said := complaints.read_text()) == "", (
+            said
+        )  # an exception in a callback ends nothing, and would go unseen
 
 
 Handler = Callable[[socket.socket], None]

@@ -62,6 +62,14 @@ def test_a_toxic_removed_behind_our_back_is_noticed() -> None:
         asyncio.run(ProxyLatency.revert(undo))
 
 
+def test_a_proxy_deleted_by_somebody_counts_as_reverted() -> None:
+    with server(echo) as port, proxy_to(port) as proxy:
+        undo = _inject(ProxyLatency(delay_ms=40), proxy)
+        assert proxy.call("DELETE", "/proxies/target")[0] == 204
+        asyncio.run(ProxyLatency.revert(undo))
+        assert not asyncio.run(ProxyLatency.is_active(undo))
+
+
 def test_a_proxy_that_has_died_counts_as_reverted() -> None:
     with server(echo) as port, proxy_to(port) as proxy:
         undo = _inject(ProxyBandwidth(rate_kbytes_per_s=5), proxy)

@@ -125,3 +125,12 @@ def test_two_proxies_do_not_share_a_control_socket() -> None:
         )
         assert again.returncode == 2
         assert "exists already" in again.stderr
+
+
+def test_it_ends_without_a_word_while_a_client_of_its_api_stays_connected() -> None:
+    with server(echo) as port, proxy_to(port) as proxy, socket.socket(socket.AF_UNIX) as client:
+        client.connect(proxy.control)
+        client.sendall(b"GET /version HTTP/1.1\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        proxy.process.terminate()
+        assert proxy.process.wait(10) == 0  # what it wrote is looked at by proxy_to

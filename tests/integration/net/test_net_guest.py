@@ -24,6 +24,7 @@ ATOMS = [
     "tests/guest",
     "tests/contract",
     "tests/integration/net/test_net_steps.py",
+    "tests/integration/net/test_net_fuzz.py",
 ]
 SCENARIOS = ["-m", "full", "tests/guest"]
 

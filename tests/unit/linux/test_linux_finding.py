@@ -18,6 +18,8 @@ from chaosflow.core.host import ProcessRef
 from chaosflow.core.scenario import ProcessSpec
 from chaosflow.linux import finding, procs
 
+_WITH_US = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+"""For a Python that is started by another name: it does not find its virtual environment."""
 LISTEN = """
 import os, socket, sys, time
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
@@ -55,6 +57,51 @@ def test_a_port_where_nobody_listens_is_named() -> None:
         port = reserved.getsockname()[1]
     with pytest.raises(CapabilityError, match=f"listen_port {port}: nobody listens there"):
         finding.by_listen_port(port)
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Iterator[str]:
+    """A name that one program of this machine has, which has a child of the same name."""
+    name = f"serve-{os.getpid()}"
+    program = tmp_path / name
+    program.symlink_to(sys.executable)
+    code = "import os, sys, time; pid = os.fork(); pid and print(flush=True); time.sleep(1000)"
+    with subprocess.Popen([program, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout
+        process.stdout.readline()
+        try:
+            yield name
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_name_leads_to_the_root_of_the_one_tree_that_has_it(named: str) -> None:
+    refs, how = finding.find(ProcessSpec(name=named))
+    assert how == f"name {named}"
+    assert len(refs) == 1
+    assert len(procs.tree(refs)) == 2
+    assert refs[0] == ProcessRef.of(refs[0].pid), "held by pid and start time"
+
+
+def test_a_name_that_nobody_or_that_two_have_is_refused(named: str, tmp_path: Path) -> None:
+    with pytest.raises(CapabilityError, match="name no-such-server: no process is called so"):
+        finding.by_name("no-such-server")
+    with subprocess.Popen([tmp_path / named, "-c", "import time; time.sleep(1000)"]) as another:
+        try:
+            with pytest.raises(
+                CapabilityError, match=rf"2 processes are called so: .*{another.pid} \(started 20"
+            ):
+                finding.by_name(named)
+        finally:
+            another.kill()
+
+
+def test_a_name_never_means_ourselves(tmp_path: Path) -> None:
+    program = tmp_path / f"chaos-{os.getpid()}"
+    program.symlink_to(sys.executable)
+    code = f"from chaosflow.linux import finding; finding.by_name({program.name!r})"
+    done = subprocess.run([program, "-c", code], capture_output=True, text=True, env=_WITH_US, timeout=60)
+    assert f"name {program.name}: no process is called so" in done.stderr
 
 
 @pytest.mark.root

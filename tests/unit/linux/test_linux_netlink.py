@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from chaosflow.linux import tc
-from chaosflow.linux.netlink import ROUTE, Message, Netlink, NetlinkError
+from chaosflow.faults._net.abilities import abilities
+from chaosflow.linux import cbpf, nft, tc
+from chaosflow.linux.netlink import NETFILTER, ROUTE, Message, Netlink, NetlinkError
 from chaosflow.linux.netns import call_inside, new_network_namespace
 
 pytestmark = [
@@ -98,3 +99,25 @@ def test_an_answer_that_never_comes_is_an_error_with_words(fd: int, monkeypatch:
     monkeypatch.setattr("chaosflow.linux.netlink._TIMEOUT_S", 1)
     with Netlink(ROUTE, fd) as nl, pytest.raises(TimeoutError, match="within 1 s"):
         list(nl._receive())  # nothing was asked
+
+
+def test_a_batch_is_refused_as_a_whole_and_leaves_no_answer_behind(fd: int) -> None:
+    if not abilities().nft_reject:
+        pytest.skip("this kernel does not have nf_tables with the inet family")
+    chains, match = [nft.Chain("input", nft.LOCAL_IN)], cbpf.Match(cbpf.Endpoint((), (7,)))
+    good = nft.rules_for(nft.INET, "input", match, nft.drop())
+    lost = nft.rules_for(nft.INET, "no-such-chain", match, nft.drop())
+    with Netlink(NETFILTER, fd) as nl:
+        for rules in (lost + good, good + lost):  # refused in the middle, and at the end
+            with pytest.raises(NetlinkError) as refused:
+                nft.create(nl, nft.INET, "some", chains, rules)
+            assert refused.value.errno == errno.ENOENT
+            assert nft.counted(nl, nft.INET, "some") is None
+        nft.create(nl, nft.INET, "some", chains, good)
+        with pytest.raises(NetlinkError) as refused:
+            nft.create(nl, nft.INET, "some", chains, good)
+        assert refused.value.errno == errno.EEXIST
+        assert nft.counted(nl, nft.INET, "some") == (0, len(good))
+        nft.delete(nl, nft.INET, "some")
+        nft.delete(nl, nft.INET, "some")
+        assert nft.counted(nl, nft.INET, "some") is None
