@@ -24,5 +24,5 @@ def test_annotation_of_a_misspelt_scenario_is_refused(tmp_path: Path) -> None:
 
 
 def test_keeping_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="keep: must be above 0"):
+    with pytest.raises(ScenarioError, match="keep must be above 0"):
         load_suite(_suite(tmp_path, "keep: 0s"))
