@@ -67,4 +67,4 @@ def test_ttft_at_64_streams_is_true(tmp_path: Path, truth_port: int) -> None:
     assert sum(r["user_stamps"] for r in rows) == 0
     true = json.loads(get(truth_port, "/stats"))["ttft_ms"]
     ttft_ms = [(r["event_us"][0] - r["sent_us"]) / 1e3 for r in rows]
-    assert sum(ttft_ms) / len(ttft_ms) == pytest.approx(true["mean"], abs=3)
+    assert sum(ttft_ms) / len(ttft_ms) == pytest.approx(true["mean"], abs=5)
