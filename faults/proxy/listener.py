@@ -11,10 +11,6 @@ from collections.abc import Callable
 _BACKLOG = 4096
 _AT_ONCE = 8
 """Accepted in one turn of the loop: streams that are open wait no longer than that."""
-_KEPT = 64
-"""Descriptors kept back: a toxic must be removable when nothing else is possible any more. Of them the
-connections of three turns, which have no socket to the upstream yet, may take one each.
-"""
 _LOOK_AGAIN_S = 0.1
 
 
@@ -78,6 +74,6 @@ class Listener:
 
 
 def _most() -> int:
-    """From this number on descriptors are kept."""
+    """From this number on descriptors are kept: for the upstream end of each connection, and for the control API."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return soft - min(_KEPT, soft // 4)
+    return soft // 2
