@@ -43,7 +43,7 @@ class HostFdExhaust(FaultAtom):
             return capability
         try:
             for ref in in_scope(host.target.processes, self.scope):
-                _limit(ref)  # who may not set it may not read it either (prlimit(2))
+                _prlimit(ref)  # who may not set it may not read it either (prlimit(2))
         except CapabilityError as e:
             return Capability.no(f"{e.thing}: {e.cause}", e.remedy)
         return Capability.yes("prlimit RLIMIT_NOFILE")
@@ -52,7 +52,7 @@ class HostFdExhaust(FaultAtom):
         roots = require_processes(host, f"{self.kind} {name}")
         processes = []
         for ref in in_scope(roots, self.scope):
-            if (now := _limit(ref)) is not None:
+            if (now := _prlimit(ref)) is not None:
                 limit = min(now[0], _limit_that_leaves(self.headroom, _open_numbers(ref.pid)))
                 processes.append({"ref": ref.to_json(), "soft": now[0], "limit": limit})
         state = {"roots": to_json(roots), "scope": self.scope, "processes": processes}
@@ -69,7 +69,7 @@ class HostFdExhaust(FaultAtom):
     @staticmethod
     async def is_active(undo: Undo) -> Effect:
         known = _known(undo)
-        limited = [(ref, item) for ref, item in known if (_limit(ref) or (-1,))[0] == item["limit"]]
+        limited = [(ref, item) for ref, item in known if (_prlimit(ref) or (-1,))[0] == item["limit"]]
         unlike = [item for _, item in limited if item["limit"] != item["soft"]]
         free = sum(_free_below(item["limit"], _open_numbers(ref.pid)) for ref, item in limited)
         text = f"{len(limited)} of {len(known)} processes limited, {free} descriptors left in all"
@@ -83,7 +83,7 @@ class HostFdExhaust(FaultAtom):
         prior = max((item["soft"] for item in undo.state["processes"]), default=0)
         roots = dict.fromkeys([*from_json(undo.state["roots"]), *known])
         for ref in in_scope(roots, undo.state["scope"]):
-            item, now = known.get(ref), _limit(ref)
+            item, now = known.get(ref), _prlimit(ref)
             if item is not None:
                 _set_soft(ref, item["soft"])
             elif now is not None and now[0] in ours:
@@ -95,18 +95,14 @@ def _known(undo: Undo) -> list[tuple[ProcessRef, dict[str, Any]]]:
     return [(ref, item) for ref, item in pairs if ref.alive()]
 
 
-def _limit(ref: ProcessRef) -> tuple[int, int] | None:
-    """Soft and hard limit; None when the process is gone."""
-    return _prlimit(ref)
-
-
 def _set_soft(ref: ProcessRef, soft: int) -> None:
-    now = _limit(ref)
+    now = _prlimit(ref)
     if now is not None and ref.alive() and now[0] != soft:
         _prlimit(ref, (soft, now[1]))
 
 
 def _prlimit(ref: ProcessRef, *limits: tuple[int, int]) -> tuple[int, int] | None:
+    """Soft and hard limit, before ``limits`` were set where they are given; None when the process is gone."""
     try:
         return resource.prlimit(ref.pid, resource.RLIMIT_NOFILE, *limits)
     except ProcessLookupError:

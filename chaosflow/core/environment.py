@@ -46,10 +46,14 @@ class Secrets:
 
     def hide(self, text: str) -> str:
         """``text`` with every such value replaced, also in its JSON and HTML spelling."""
-        for value in sorted(self.free_text(), key=len, reverse=True):
-            for spelling in {value, json.dumps(value)[1:-1], html.escape(value)}:
-                text = text.replace(spelling, HIDDEN)
+        for spelling in self.spellings():
+            text = text.replace(spelling, HIDDEN)
         return text
+
+    def spellings(self) -> list[str]:
+        """All that ``hide`` replaces, the longest first: what contains another goes as a whole."""
+        found = {s for v in self.free_text() for s in (v, json.dumps(v)[1:-1], html.escape(v))}
+        return sorted(found, key=len, reverse=True)
 
     def hide_all(self, data: Any, path: Path = ()) -> Any:
         """A copy of plain data with secret fields, and secrets inside other texts, replaced."""

@@ -144,9 +144,8 @@ def by_listen_port(port: int) -> tuple[ProcessRef, ...]:
     thing = f"process: listen_port {port}"
     for table in _socket_tables():
         inodes = _listening_inodes(table, port)
-        found = {pid for pid in procs.pids() if inodes and _holds(pid, inodes)} - {
-            1
-        }  # pid 1: socket activation
+        holders = {pid for pid in procs.pids() if inodes and _holds(pid, inodes)}
+        found = holders - {1}  # pid 1: socket activation
         if refs := procs.roots_of(found):
             return refs
         if inodes:

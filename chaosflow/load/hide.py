@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
 from collections.abc import Iterable
 
 from chaosflow.core.environment import HIDDEN, MIN_FREE_TEXT_CHARS, Secrets
@@ -13,18 +11,14 @@ class Hider:
     """For one run's secrets. A value shorter than six characters stays: it would tear holes into every text."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        self._secrets = Secrets(values=set(values))
-        self._spellings = {
-            spelling
-            for value in self._secrets.free_text()
-            for spelling in (value, json.dumps(value)[1:-1], html.escape(value))
-        }
+        self._spellings = Secrets(values=set(values)).spellings()
 
     def hide(self, text: str) -> str:
         """``text`` without a secret, nor the beginning of one where it ends."""
         if not text:
             return text
-        text = self._secrets.hide(text)
+        for spelling in self._spellings:
+            text = text.replace(spelling, HIDDEN)
         for spelling in self._spellings:
             for length in range(len(spelling) - 1, MIN_FREE_TEXT_CHARS - 1, -1):
                 if text.endswith(spelling[:length]):

@@ -19,13 +19,12 @@ from typing import Any
 
 import orjson
 
+from chaosflow.core.environment import HIDDEN, Secrets
 from chaosflow.core.errors import UsageError
 from chaosflow.core.slots import CELLS_FILE, CellBatch
 from chaosflow.orchestrator.series import Row, csv_header, csv_line
 
 SERIES_FILE, PROBES_FILE = "series.csv.gz", "probes.csv.gz"
-MIN_SECRET_LENGTH = 6
-"""A shorter secret is redacted in its own field only: it would tear holes into every text."""
 
 
 def new_run_id(scenario_name: str) -> str:
@@ -37,16 +36,14 @@ def new_run_id(scenario_name: str) -> str:
 
 
 class Redactor:
-    """Replaces every secret in texts and data by ``***``."""
+    """Replaces every secret in texts and data by ``***``; a short one in its own field only (core.environment)."""
 
     def __init__(self, secret_values: Iterable[str]) -> None:
-        self._secrets = sorted(
-            (s for s in secret_values if len(s) >= MIN_SECRET_LENGTH), key=len, reverse=True
-        )
+        self._spellings = Secrets(values=set(secret_values)).spellings()
 
     def text(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
+        for spelling in self._spellings:
+            text = text.replace(spelling, HIDDEN)
         return text
 
     def data(self, data: Any) -> Any:

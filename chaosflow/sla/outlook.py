@@ -151,9 +151,8 @@ def _outlook(
 
 def _at_least(row: Outlook, objective: Objective) -> Outlook:
     """Of a closed loop: what the least samples decide is decided; of what they do not, nothing is known."""
-    if (
-        row.decidable == "yes" and not objective.relative
-    ):  # nothing is known of the baseline that fixes the limit
+    # of a relative limit not even that: nothing is known of the baseline that fixes it
+    if row.decidable == "yes" and not objective.relative:
         return replace(row, at_least=True)
     note = row.note and f"if requests take as long as their limits allow: {row.note}"
     return replace(row, at_least=True, decidable="unknown", chances=None, note=note)

@@ -68,7 +68,7 @@ def drift_chances(
 
     By the normal approximation of the log ratio of two Poisson counts; None without a request.
     """
-    if n <= 0 or limit <= 0:
+    if n <= 0:
         return None
     sd = math.sqrt(2 * windows / n)
     inside = limit - _Z95 * sd
@@ -91,7 +91,7 @@ def drift_from(
         found = drift_chances(n, limit, alpha, windows, broken=broken)
         return found is not None and holds(found)
 
-    return _smallest(enough, 1.0) if limit > 0 else None
+    return _smallest(enough, 1.0)
 
 
 @lru_cache(maxsize=4096)
